@@ -1,0 +1,50 @@
+# Everything a newcomer needs; each target does its own set-up. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= auto
+
+.PHONY: help setup lint format test test-containers bench demo docs constraints clean
+
+help: ## Show the targets.
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
+
+setup: $(READY) ## Make .venv and install everything from the pinned constraints.
+
+$(READY): pyproject.toml constraints.txt tools/setup
+	@PYTHON="$(PYTHON)" tools/setup $(VENV)
+	@touch $(READY)
+
+lint: $(READY) ## Check style and types (code and tests).
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## Rewrite the code in the house format.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: $(READY) ## Run all tests that need no container engine.
+	$(BIN)/pytest --numprocesses $(WORKERS) --ignore tests/containers
+
+test-containers: $(READY) ## Run the bus contract on containerised NATS, one node and three.
+	@$(BIN)/python -m tests.containers
+
+bench: $(READY) ## Measure ratios against the raw library; writes bench/latest.json.
+	$(BIN)/python -m bench
+
+demo: $(READY) ## Publish a sample spec on an embedded server and check the record.
+	@tools/demo $(BIN)
+
+docs: $(READY) ## Generate docs/states from the machines.
+	$(BIN)/python -m tools.pages
+
+constraints: $(READY) ## Pin the versions that are installed now.
+	@{ head -n 1 constraints.txt; $(BIN)/uv pip freeze --python $(BIN)/python --exclude-editable | grep -vE '^(pip|setuptools)=='; } > constraints.new
+	@mv constraints.new constraints.txt
+
+clean: ## Remove the virtual environment and caches.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
