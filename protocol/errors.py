@@ -9,6 +9,13 @@ ProtocolError
 └── SpecError                the person's: a spec with problems, each with its line and how to fix it
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # protocol.spec raises SpecError, so it imports this module first.
+    from protocol.spec.model import SpecProblem
+
+PROBLEMS_SHOWN_MAX = 20
+
 
 class ProtocolError(Exception):
     """Base of everything that `protocol` raises."""
@@ -62,3 +69,14 @@ class BadSubjectError(ProtocolError):
         self.token = token
         self.reason = reason
         super().__init__(f"{token!r} cannot be part of a subject: {reason}")
+
+
+class SpecError(ProtocolError):
+    """A text is not a valid spec; `problems` has everything that is wrong with it, in the order of its lines."""
+
+    def __init__(self, problems: "tuple[SpecProblem, ...]") -> None:
+        self.problems = problems
+        shown = [str(problem) for problem in problems[:PROBLEMS_SHOWN_MAX]]
+        if len(problems) > PROBLEMS_SHOWN_MAX:
+            shown.append(f"and {len(problems) - PROBLEMS_SHOWN_MAX} more")
+        super().__init__("\n".join(shown))

@@ -1,0 +1,69 @@
+"""Control: restore, pause, resume, restart, scale, cancel and stop, for one actor, a role or everybody.
+
+Signals are stored, so that an actor that was away still gets them, and repeated at once on core subjects, so that
+those who are there get them fast. A signal's generation is its sequence in the stream.
+"""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from bus.broker import MESSAGE_ID, Broker, Message
+from bus.following import follow
+from bus.retrying import surely
+from protocol.codec import decode_envelope, encode
+from protocol.errors import BadSubjectError, MalformedMessageError, UnsupportedSchemaError
+from protocol.messages import Envelope
+from protocol.routing import subject_of
+from protocol.subjects import ALL, Role, Subjects, parse_subject
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True):
+    """A control message and its generation."""
+
+    generation: int
+    envelope: Envelope
+
+
+class Control:
+    """The control signals of a project."""
+
+    def __init__(self, broker: Broker, subjects: Subjects) -> None:
+        self._broker = broker
+        self._subjects = subjects
+        self._stream = subjects.stream("CONTROL")
+
+    async def broadcast(self, envelope: Envelope) -> int:
+        """Store a signal for its recipient (`all.all`, `coder.all`, `coder.coder-1`); returns its generation."""
+        subject, data, headers = subject_of(self._subjects, envelope), encode(envelope), {MESSAGE_ID: envelope.id}
+        return (await surely(lambda: self._broker.publish(subject, data, headers))).sequence
+
+    async def listen(self, role: Role, identifier: str, after: int = 0) -> AsyncIterator[Signal]:
+        """All signals for an actor after a generation, in order, for ever; what cannot be read is passed over."""
+        live = self._subjects.live("control")
+        async for message in follow(self._broker, self._stream, self._subjects.every("control"), live, after + 1):
+            if _is_for(message.subject, role, identifier):
+                signal = _signal(message)
+                if signal is not None:
+                    yield signal
+
+    async def generation(self) -> int:
+        """The generation of the newest signal; 0 if there never was one."""
+        last = await surely(lambda: self._broker.last(self._stream, self._subjects.every("control")))
+        return last.sequence if last else 0
+
+
+def _is_for(subject: str, role: str, identifier: str) -> bool:
+    try:
+        parsed = parse_subject(subject)
+    except BadSubjectError:
+        return False
+    return parsed.role in (ALL, role) and parsed.id in (ALL, identifier)
+
+
+def _signal(message: Message) -> Signal | None:
+    try:
+        return Signal(generation=message.sequence, envelope=decode_envelope(message.data))
+    except (MalformedMessageError, UnsupportedSchemaError):
+        # It stays in the stream for whoever looks; unlike mail there is nobody who waits for an answer.
+        return None

@@ -1,0 +1,314 @@
+"""The broker port on a real NATS server."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from nats.aio.msg import Msg
+
+from bus.broker import SEQUENCE, Acknowledged, ConsumerPlan, Delivery, Message, StreamPlan
+from bus.errors import (
+    BrokerRefusedError,
+    BusError,
+    ChannelClosedError,
+    NotAcknowledgedError,
+    StorageFullError,
+    WrongLastSequenceError,
+)
+from bus.jetstream.connection import Connection, is_status
+from bus.jetstream.plans import consumer_config, differing_keys, stream_config
+from bus.jetstream.puller import Puller
+
+API = "$JS.API"
+API_SECONDS = 5.0
+READ_BATCH = 512
+READ_BATCH_BYTES = 4 * 1024 * 1024
+READ_STALLED_SECONDS = 0.02
+"""A replica that lags behind its leader is asked again after this long."""
+
+_WRONG_LAST_SEQUENCE = frozenset({10071, 10164})
+_STORAGE_FULL = frozenset({10023, 10047, 10077, 10110})
+_NOT_FOUND = frozenset({10014, 10037, 10059})
+
+
+class _ApiError(msgspec.Struct, frozen=True):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _PublishAnswer(msgspec.Struct, frozen=True):
+    seq: int = 0
+    duplicate: bool = False
+    error: _ApiError | None = None
+
+
+class _StoredMessage(msgspec.Struct, frozen=True):
+    subject: str
+    seq: int
+    time: datetime
+    data: bytes = b""
+    hdrs: bytes = b""
+
+
+class _GetAnswer(msgspec.Struct, frozen=True):
+    message: _StoredMessage | None = None
+    error: _ApiError | None = None
+
+
+_publish_answer = msgspec.json.Decoder(_PublishAnswer)
+_get_answer = msgspec.json.Decoder(_GetAnswer)
+
+
+class JetStreamBroker:
+    """Streams and consumers of a NATS server, over one connection."""
+
+    def __init__(self, connection: Connection, publish_seconds: float = 1.0) -> None:
+        self.connection = connection
+        self._publish_seconds = publish_seconds
+        self._pullers: dict[tuple[str, str], Puller] = {}
+
+    @property
+    def message_bytes_max(self) -> int:
+        """The server's limit."""
+        return self.connection.message_bytes_max
+
+    async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Acknowledged:
+        """Store one message, tried once."""
+        answer = await self.connection.request(subject, data, headers, self._publish_seconds)
+        try:
+            result = _publish_answer.decode(answer.data)
+        except msgspec.DecodeError as error:
+            # Someone else answers on that subject as well; that is no word of the broker.
+            raise NotAcknowledgedError(subject, f"the answer is not the broker's: {answer.data[:80]!r}") from error
+        if result.error is not None:
+            raise refusal(subject, result.error)
+        return Acknowledged(sequence=result.seq, duplicate=result.duplicate)
+
+    async def last(self, stream: str, subject: str) -> Message | None:
+        """The newest message of a subject, from the stream's leader."""
+        answer = await self._ask(f"{API}.STREAM.MSG.GET.{stream}", {"last_by_subj": subject})
+        result = _get_answer.decode(answer.data)
+        if result.error is not None:
+            if result.error.err_code == 10037:
+                return None
+            raise refusal(stream, result.error)
+        assert result.message is not None
+        stored = result.message
+        return Message(
+            subject=stored.subject,
+            sequence=stored.seq,
+            data=stored.data,
+            headers=parse_headers(stored.hdrs),
+            stored_at=stored.time,
+        )
+
+    async def read(self, stream: str, subject: str, first: int = 1) -> AsyncIterator[Message]:
+        """Batches of direct reads, up to what the leader says is the last."""
+        newest = await self.last(stream, subject)
+        while newest is not None and first <= newest.sequence:
+            start = first
+            async for message in self._read_batch(stream, subject, first):
+                first = message.sequence + 1
+                yield message
+            if first == start:
+                await asyncio.sleep(READ_STALLED_SECONDS)
+                newest = await self.last(stream, subject)
+
+    async def _read_batch(self, stream: str, subject: str, first: int) -> AsyncIterator[Message]:
+        query = {"seq": first, "next_by_subj": subject, "batch": READ_BATCH, "max_bytes": READ_BATCH_BYTES}
+        call = f"{API}.DIRECT.GET.{stream}"
+        async with self.connection.ask_many(call, msgspec.json.encode(query)) as answers:
+            while True:
+                try:
+                    async with asyncio.timeout(API_SECONDS):
+                        answer = await answers.get()
+                except TimeoutError:
+                    return  # the caller asks again from where this broke off
+                if isinstance(answer, NotAcknowledgedError) or (
+                    isinstance(answer, Msg) and is_status(answer, "204", "404")
+                ):
+                    return
+                if isinstance(answer, BusError):
+                    raise answer
+                if is_status(answer, "408", "413"):
+                    raise BrokerRefusedError(call, int(_header(answer, "Status")), _header(answer, "Description"))
+                yield direct_message(answer)
+
+    @asynccontextmanager
+    async def listen(self, subject: str) -> AsyncIterator["asyncio.Queue[Message | None]"]:
+        """Core messages; a repeated stream message carries its sequence."""
+        heard: asyncio.Queue[Message | None] = asyncio.Queue()
+
+        async def hand_on(messages: "asyncio.Queue[Msg | None]") -> None:
+            while True:
+                message = await messages.get()
+                heard.put_nowait(None if message is None else core_message(message))
+
+        async with self.connection.subscribe(subject) as messages:
+            task = asyncio.create_task(hand_on(messages))
+            try:
+                yield heard
+            finally:
+                task.cancel()
+
+    async def say(self, subject: str, data: bytes) -> None:
+        """Publish a core message."""
+        await self.connection.publish(subject, data)
+
+    async def pull(self, stream: str, consumer: str) -> Delivery:
+        """The next delivery of a durable consumer."""
+        puller = self._pullers.get((stream, consumer))
+        if puller is None:
+            puller = self._pullers[stream, consumer] = Puller(self.connection, stream, consumer, self._consumer_exists)
+        return await puller.next()
+
+    async def _consumer_exists(self, stream: str, consumer: str) -> bool:
+        return await self._info(f"{API}.CONSUMER.INFO.{stream}.{consumer}") is not None
+
+    async def acknowledge(self, ack_subject: str) -> None:
+        """Settle a delivery and wait for the word that it is settled."""
+        await self.connection.request(ack_subject, b"+ACK", None, self._publish_seconds)
+
+    async def extend(self, ack_subject: str) -> None:
+        """Put off the redelivery."""
+        await self.connection.publish(ack_subject, b"+WPI")
+
+    async def give_back(self, ack_subject: str, delay_seconds: float = 0.0) -> None:
+        """Hand a delivery back."""
+        delay = msgspec.json.encode({"delay": round(delay_seconds * 1_000_000_000)})
+        await self.connection.request(ack_subject, b"-NAK " + delay, None, self._publish_seconds)
+
+    async def purge(self, stream: str, subject: str) -> int:
+        """Remove all messages of a subject."""
+        answer = await self._call(f"{API}.STREAM.PURGE.{stream}", {"filter": subject})
+        return int(answer.get("purged", 0))
+
+    async def delete(self, stream: str, sequence: int) -> bool:
+        """Remove one message."""
+        try:
+            answer = await self._call(f"{API}.STREAM.MSG.DELETE.{stream}", {"seq": sequence})
+        except BrokerRefusedError as error:
+            if error.code == 10043:  # sequence not found
+                return False
+            raise
+        return bool(answer.get("success"))
+
+    async def ensure_stream(self, plan: StreamPlan) -> bool:
+        """Create or update, whichever is needed."""
+        found = await self._info(f"{API}.STREAM.INFO.{plan.name}")
+        wanted = stream_config(plan)
+        if found is None:
+            await self._call(f"{API}.STREAM.CREATE.{plan.name}", wanted)
+        elif differing_keys(wanted, found["config"]):
+            await self._call(f"{API}.STREAM.UPDATE.{plan.name}", {**found["config"], **wanted})
+        else:
+            return False
+        return True
+
+    async def ensure_consumer(self, plan: ConsumerPlan) -> bool:
+        """Create or update, whichever is needed."""
+        if not await self.differences(plan):
+            return False
+        request = {"stream_name": plan.stream, "config": consumer_config(plan)}
+        await self._call(f"{API}.CONSUMER.CREATE.{plan.stream}.{plan.name}.{plan.filter}", request)
+        return True
+
+    async def delete_stream(self, name: str) -> None:
+        """Remove a stream if it is there."""
+        await self._call(f"{API}.STREAM.DELETE.{name}", missing_ok=True)
+
+    async def delete_consumer(self, stream: str, name: str) -> None:
+        """Remove a consumer if it is there."""
+        await self._call(f"{API}.CONSUMER.DELETE.{stream}.{name}", missing_ok=True)
+
+    async def differences(self, plan: StreamPlan | ConsumerPlan) -> tuple[str, ...]:
+        """What is missing or different, in words."""
+        if isinstance(plan, StreamPlan):
+            found = await self._info(f"{API}.STREAM.INFO.{plan.name}")
+            wanted, title = stream_config(plan), f"stream {plan.name}"
+        else:
+            found = await self._info(f"{API}.CONSUMER.INFO.{plan.stream}.{plan.name}")
+            wanted, title = consumer_config(plan), f"consumer {plan.stream}/{plan.name}"
+        if found is None:
+            return (f"{title} is missing",)
+        config = found["config"]
+        return tuple(
+            f"{title}: {key} is {config.get(key)!r}, should be {wanted[key]!r}"
+            for key in differing_keys(wanted, config)
+        )
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self.connection.close()
+
+    async def _info(self, call: str) -> dict[str, Any] | None:
+        answer = await self._call(call, missing_ok=True)
+        return answer or None
+
+    async def _call(self, call: str, request: object = None, *, missing_ok: bool = False) -> dict[str, Any]:
+        """One call of the server's API; with `missing_ok`, an empty answer for what does not exist."""
+        answer: dict[str, Any] = msgspec.json.decode((await self._ask(call, request)).data)
+        if "error" not in answer:
+            return answer
+        error = msgspec.convert(answer["error"], _ApiError)
+        if missing_ok and error.err_code in _NOT_FOUND:
+            return {}
+        raise refusal(call, error)
+
+    async def _ask(self, call: str, request: object) -> Msg:
+        data = b"" if request is None else msgspec.json.encode(request)
+        return await self.connection.request(call, data, None, API_SECONDS)
+
+
+def refusal(subject: str, error: _ApiError) -> BusError:
+    """The typed error for what the server said."""
+    code, reason = error.err_code or error.code, error.description
+    if code in _WRONG_LAST_SEQUENCE:
+        number = re.search(r"wrong last sequence: (\d+)", reason)
+        return WrongLastSequenceError(subject, code, reason, int(number.group(1)) if number else None)
+    if code in _STORAGE_FULL or "no space left" in reason:
+        return StorageFullError(subject, reason)
+    if code in _NOT_FOUND:
+        return ChannelClosedError(subject, reason)
+    if error.code == 503:
+        return NotAcknowledgedError(subject, reason)
+    return BrokerRefusedError(subject, code, reason)
+
+
+def parse_headers(raw: bytes) -> dict[str, str]:
+    """The headers of a stored message."""
+    lines = raw.decode(errors="replace").split("\r\n")[1:]
+    return {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
+
+
+def direct_message(answer: Msg) -> Message:
+    """A message as a direct read gives it: where it stood is in headers of the server's."""
+    headers = dict(answer.headers or {})
+    headers.pop("Nats-Stream", None)
+    headers.pop("Nats-Num-Pending", None)
+    headers.pop("Nats-Last-Sequence", None)
+    subject = headers.pop("Nats-Subject")
+    sequence = int(headers.pop(SEQUENCE))
+    stored_at = datetime.fromisoformat(headers.pop("Nats-Time-Stamp"))
+    return Message(subject=subject, sequence=sequence, data=answer.data, headers=headers, stored_at=stored_at)
+
+
+def core_message(message: Msg) -> Message:
+    """A message as a core subscription gives it; its sequence is 0 unless a stream repeats it."""
+    headers = dict(message.headers or {})
+    return Message(
+        subject=headers.get("Nats-Subject", message.subject),
+        sequence=int(headers.get(SEQUENCE, "0")),
+        data=message.data,
+        headers=headers,
+        stored_at=datetime.now(UTC),
+    )
+
+
+def _header(message: Msg, name: str) -> str:
+    return (message.headers or {}).get(name, "")

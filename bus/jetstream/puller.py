@@ -1,0 +1,121 @@
+"""One durable consumer, pulled one message at a time, for ever.
+
+nats-py's `fetch` dies with the server and sits out its time-out (docs/adr/0003). A puller asks again the moment the
+connection is back, and tells a consumer that was deleted from one that has nothing to say.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from nats.aio.msg import Msg
+
+from bus.broker import Delivery
+from bus.errors import BusClosedError, BusError, ChannelClosedError, NoResponderError, PermissionDeniedError
+from bus.jetstream.connection import Connection, is_status
+
+PULL_SECONDS = 5.0
+PULL_GRACE_SECONDS = 0.5
+RETRY_SECONDS = 0.05
+
+_PULL_ONE = msgspec.json.encode({"batch": 1, "expires": int(PULL_SECONDS * 1_000_000_000)})
+
+
+class Puller:
+    """Keeps at most one pull request open; what arrives when nobody waits for it any more is given back at once."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        stream: str,
+        consumer: str,
+        exists: Callable[[str, str], Awaitable[bool]],
+    ) -> None:
+        self._connection = connection
+        self._stream = stream
+        self._consumer = consumer
+        self._exists = exists
+        self._answers: deque[Msg | BusError] = deque()
+        self._arrived = asyncio.Event()
+        self._open_until = 0.0
+        self._request: Callable[[bytes], Awaitable[None]] | None = None
+        self._takers = 0
+        self._giving_back: set[asyncio.Task[None]] = set()
+
+    async def next(self) -> Delivery:
+        """The next message, however long it takes."""
+        loop = asyncio.get_running_loop()
+        self._takers += 1
+        try:
+            while True:
+                while self._answers:
+                    delivery = await self._settle(self._answers.popleft())
+                    if delivery is not None:
+                        return delivery
+                self._arrived.clear()
+                if loop.time() >= self._open_until:
+                    await self._ask()
+                await self._wait(self._open_until - loop.time())
+        finally:
+            self._takers -= 1
+            self._give_back_unwanted()
+
+    async def _ask(self) -> None:
+        if self._request is None:
+            call = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
+            self._request = await self._connection.open_channel(call, self._on_answer)
+        self._open_until = asyncio.get_running_loop().time() + PULL_SECONDS + PULL_GRACE_SECONDS
+        await self._request(_PULL_ONE)
+
+    def _on_answer(self, answer: Msg | BusError) -> None:
+        self._answers.append(answer)
+        self._open_until = 0.0
+        self._arrived.set()
+        self._give_back_unwanted()
+
+    async def _wait(self, seconds: float) -> None:
+        timer = asyncio.get_running_loop().call_later(max(0.0, seconds), self._arrived.set)
+        try:
+            await self._arrived.wait()
+        finally:
+            timer.cancel()
+
+    async def _settle(self, answer: Msg | BusError) -> Delivery | None:
+        """A delivery, or None when there is a reason to ask again."""
+        if isinstance(answer, Msg) and not is_status(answer, "404", "408", "409"):
+            return _delivery(answer)
+        if isinstance(answer, BusClosedError | PermissionDeniedError):
+            raise answer
+        doubtful = isinstance(answer, NoResponderError) or (isinstance(answer, Msg) and is_status(answer, "409"))
+        if doubtful:
+            # Deleted, or its leader is moving or recovering: only the server can tell.
+            if not await self._exists(self._stream, self._consumer):
+                raise ChannelClosedError(f"{self._stream}/{self._consumer}", "the consumer was deleted")
+            await asyncio.sleep(RETRY_SECONDS)
+        return None
+
+    def _give_back_unwanted(self) -> None:
+        if self._takers:
+            return
+        while self._answers:
+            answer = self._answers.popleft()
+            if isinstance(answer, Msg) and answer.reply:
+                task = asyncio.ensure_future(self._connection.publish(answer.reply, b"-NAK"))
+                self._giving_back.add(task)
+                task.add_done_callback(self._giving_back.discard)
+
+
+def _delivery(message: Msg) -> Delivery:
+    # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>, or with domain and account
+    # before the stream and a random token at the end.
+    tokens = message.reply.split(".")
+    delivered, sequence = (tokens[4], tokens[5]) if len(tokens) == 9 else (tokens[6], tokens[7])
+    return Delivery(
+        subject=message.subject,
+        sequence=int(sequence),
+        data=message.data,
+        headers=dict(message.headers or {}),
+        ack_subject=message.reply,
+        delivered=int(delivered),
+    )

@@ -1,0 +1,123 @@
+"""Mail: requests, specs and replies, kept until their receiver has recorded them.
+
+Each kind has a consumer of its own, so that an answer is never stuck behind a request that waits for it. A consumer
+hands on one message at a time and in order; what cannot be read goes to the dead letters and the next one is taken.
+"""
+
+from typing import Self
+
+from bus.broker import MESSAGE_ID, Broker, ConsumerPlan, Delivery
+from bus.dead import DeadLetters
+from bus.retrying import surely
+from protocol.codec import decode_envelope, encode
+from protocol.errors import BadSubjectError, MalformedMessageError, UnsupportedSchemaError
+from protocol.marks import parse_message_id
+from protocol.messages import Envelope
+from protocol.routing import subject_of
+from protocol.subjects import MailKind, Role, Subjects
+
+ACK_WAIT_SECONDS = 60.0
+
+
+class Letter:
+    """A message in hand. It comes again unless it is acknowledged, to whoever takes mail under the same name."""
+
+    def __init__(self, broker: Broker, delivery: Delivery, envelope: Envelope) -> None:
+        self._broker = broker
+        self.delivery = delivery
+        self.envelope = envelope
+
+    @property
+    def ack_subject(self) -> str:
+        """What settles this delivery, from any process; goes into the journal where a session outlives a process."""
+        return self.delivery.ack_subject
+
+    async def acknowledge(self) -> None:
+        """Settle it, after what it led to is recorded; returns when the broker has confirmed."""
+        await surely(lambda: self._broker.acknowledge(self.ack_subject))
+
+    async def extend(self) -> None:
+        """Put off its redelivery while it is being worked on."""
+        await self._broker.extend(self.ack_subject)
+
+    async def give_back(self, delay_seconds: float = 0.0) -> None:
+        """Let it come again after a delay, to anyone."""
+        await surely(lambda: self._broker.give_back(self.ack_subject, delay_seconds))
+
+
+class Inbox:
+    """One kind of mail of one actor or session."""
+
+    def __init__(self, broker: Broker, dead: DeadLetters, plan: ConsumerPlan, role: Role, identifier: str) -> None:
+        self._broker = broker
+        self._dead = dead
+        self._plan = plan
+        self._role = role
+        self._identifier = identifier
+
+    async def open(self) -> Self:
+        """Make sure that the consumer exists and is as planned."""
+        await surely(lambda: self._broker.ensure_consumer(self._plan))
+        return self
+
+    async def take(self) -> Letter:
+        """The next message that can be read, however long it takes; nothing here has a time-out."""
+        while True:
+            delivery = await self._broker.pull(self._plan.stream, self._plan.name)
+            try:
+                return Letter(self._broker, delivery, read_envelope(delivery.data))
+            except (MalformedMessageError, UnsupportedSchemaError, BadSubjectError) as error:
+                await self._dead.bury(delivery, self._role, self._identifier, str(error))
+                await surely(lambda settled=delivery: self._broker.acknowledge(settled.ack_subject))  # type: ignore[misc]  # mypy cannot infer a lambda's default
+
+    async def close(self) -> None:
+        """Remove the consumer, for a session that is over; its mail stays until it is purged."""
+        await surely(lambda: self._broker.delete_consumer(self._plan.stream, self._plan.name))
+
+
+def read_envelope(data: bytes) -> Envelope:
+    """An envelope whose id can be marked as seen, or the error that says why not."""
+    envelope = decode_envelope(data)
+    parse_message_id(envelope.id)
+    return envelope
+
+
+class Mail:
+    """Sending and receiving for one project."""
+
+    def __init__(
+        self, broker: Broker, subjects: Subjects, dead: DeadLetters, ack_wait_seconds: float = ACK_WAIT_SECONDS
+    ) -> None:
+        self._broker = broker
+        self._subjects = subjects
+        self._dead = dead
+        self._ack_wait_seconds = ack_wait_seconds
+
+    async def send(self, envelope: Envelope) -> int:
+        """Store a message for its receiver; repeating it is harmless. Returns its sequence in its stream."""
+        subject, data = subject_of(self._subjects, envelope), encode(envelope)
+        headers = {MESSAGE_ID: envelope.id}
+        return (await surely(lambda: self._broker.publish(subject, data, headers))).sequence
+
+    async def inbox(self, kind: MailKind, role: Role, identifier: str) -> Inbox:
+        """Open the inbox for one kind of mail of an actor or session."""
+        subject: str = getattr(self._subjects, kind)(role, identifier)
+        plan = ConsumerPlan(
+            stream=self._subjects.mail_stream(role),
+            name=self._subjects.mail_consumer(kind, identifier),
+            filter=subject,
+            ack_wait_seconds=self._ack_wait_seconds,
+        )
+        return await Inbox(self._broker, self._dead, plan, role, identifier).open()
+
+    async def request(self, request: Envelope, replies: Inbox) -> Letter:
+        """Send a request and wait for its answer, for ever; answers to other requests are acknowledged and dropped.
+
+        For a person's commands. An actor takes its replies as events instead and forgets none.
+        """
+        await self.send(request)
+        while True:
+            letter = await replies.take()
+            if letter.envelope.correlation_id == request.id:
+                return letter
+            await letter.acknowledge()

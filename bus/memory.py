@@ -1,0 +1,425 @@
+"""The broker port in memory: the same contract as JetStream, on the running loop's clock.
+
+A `MemoryServer` is what outlives processes; a `MemoryBroker` is one connection to it. `fence_first` picks the order in
+which a server checks the expected sequence and the message id: one node and three replicas differ in it, and the code
+above this port must be right on both.
+"""
+
+import asyncio
+import itertools
+from bisect import insort
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import msgspec
+
+from bus.broker import (
+    EXPECTED_LAST_SUBJECT_SEQUENCE,
+    MESSAGE_ID,
+    ROLLUP,
+    SEQUENCE,
+    TTL,
+    Acknowledged,
+    ConsumerPlan,
+    Delivery,
+    Message,
+    StreamPlan,
+)
+from bus.errors import (
+    BusClosedError,
+    ChannelClosedError,
+    MessageTooLargeError,
+    NoResponderError,
+    WrongLastSequenceError,
+)
+
+MESSAGE_BYTES_MAX = 1024 * 1024
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """Whether a subject falls under a pattern with the broker's wildcards."""
+    wanted, found = pattern.split("."), subject.split(".")
+    for part, actual in zip(wanted, found, strict=False):
+        if part == ">":
+            return True
+        if part not in ("*", actual):
+            return False
+    return len(wanted) == len(found)
+
+
+class _Consumer:
+    """Who has what, and since when."""
+
+    def __init__(self, plan: ConsumerPlan) -> None:
+        self.plan = plan
+        self.ready: list[int] = []
+        self.delivered: dict[int, int] = {}
+        self.pending: dict[int, asyncio.TimerHandle] = {}
+        self.changed = asyncio.Event()
+        self.deleted = False
+
+    def offer(self, sequence: int) -> None:
+        insort(self.ready, sequence)
+        self.wake()
+
+    def wake(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def forget(self, sequence: int) -> None:
+        if sequence in self.pending:
+            self.pending.pop(sequence).cancel()
+        if sequence in self.ready:
+            self.ready.remove(sequence)
+        self.delivered.pop(sequence, None)
+        self.wake()
+
+
+class _Stream:
+    """Messages by sequence, and the last one of each subject."""
+
+    def __init__(self, plan: StreamPlan) -> None:
+        self.plan = plan
+        self.messages: dict[int, Message] = {}
+        self.subjects: dict[str, list[int]] = {}
+        self.ids: dict[str, tuple[float, int]] = {}
+        self.consumers: dict[str, _Consumer] = {}
+        self.sequence = 0
+
+    def last_of(self, subject: str) -> int:
+        """The last sequence of a subject; 0 if it has none."""
+        if "*" not in subject and ">" not in subject:
+            kept = self.subjects.get(subject)
+            return kept[-1] if kept else 0
+        return max((kept[-1] for name, kept in self.subjects.items() if kept and matches(subject, name)), default=0)
+
+    def remove(self, sequence: int) -> bool:
+        message = self.messages.pop(sequence, None)
+        if message is None:
+            return False
+        self.subjects[message.subject].remove(sequence)
+        for consumer in self.consumers.values():
+            consumer.forget(sequence)
+        return True
+
+
+class MemoryServer:
+    """What a broker keeps. Lives as long as the loop it is used on."""
+
+    def __init__(self, *, fence_first: bool = True, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.streams: dict[str, _Stream] = {}
+        self._listeners: list[tuple[str, asyncio.Queue[Message | None]]] = []
+        self._fence_first = fence_first
+        self._now = now
+
+    # Storing.
+
+    def store(self, subject: str, data: bytes, headers: Mapping[str, str]) -> Acknowledged:
+        """What a publish does once it has reached the server."""
+        self.tell(Message(subject=subject, sequence=0, data=data, headers=headers, stored_at=self._now()))
+        stream = next((s for s in self.streams.values() if any(matches(p, subject) for p in s.plan.subjects)), None)
+        if stream is None:
+            raise NoResponderError(subject)
+        checks = [self._check_duplicate, self._check_fence]
+        for check in reversed(checks) if self._fence_first else checks:
+            known = check(stream, subject, headers)
+            if known is not None:
+                return known
+        return self._append(stream, subject, data, headers)
+
+    def _check_duplicate(self, stream: _Stream, _: str, headers: Mapping[str, str]) -> Acknowledged | None:
+        stored_at, sequence = stream.ids.get(headers.get(MESSAGE_ID, ""), (0.0, 0))
+        if not sequence or asyncio.get_running_loop().time() - stored_at > stream.plan.duplicate_window_seconds:
+            return None
+        return Acknowledged(sequence=sequence, duplicate=True)
+
+    def _check_fence(self, stream: _Stream, subject: str, headers: Mapping[str, str]) -> Acknowledged | None:
+        expected, actual = headers.get(EXPECTED_LAST_SUBJECT_SEQUENCE), stream.last_of(subject)
+        if expected is not None and int(expected) != actual:
+            raise WrongLastSequenceError(subject, 10071, f"wrong last sequence: {actual}", actual)
+        return None
+
+    def _append(self, stream: _Stream, subject: str, data: bytes, headers: Mapping[str, str]) -> Acknowledged:
+        loop = asyncio.get_running_loop()
+        stream.sequence += 1
+        sequence = stream.sequence
+        kept = stream.subjects.setdefault(subject, [])
+        if headers.get(ROLLUP) == "sub":
+            for old in list(kept):
+                stream.remove(old)
+        message = Message(subject=subject, sequence=sequence, data=data, headers=headers, stored_at=self._now())
+        stream.messages[sequence] = message
+        kept.append(sequence)
+        while 0 < stream.plan.per_subject_max < len(kept):
+            stream.remove(kept[0])
+        if MESSAGE_ID in headers:
+            stream.ids[headers[MESSAGE_ID]] = (loop.time(), sequence)
+        if TTL in headers and stream.plan.message_ttl:
+            loop.call_later(float(headers[TTL].removesuffix("s")), stream.remove, sequence)
+        for consumer in stream.consumers.values():
+            if matches(consumer.plan.filter, subject):
+                consumer.offer(sequence)
+        self._repeat(stream, message)
+        return Acknowledged(sequence=sequence)
+
+    def _repeat(self, stream: _Stream, message: Message) -> None:
+        if not stream.plan.repeat_from or not matches(stream.plan.repeat_from, message.subject):
+            return
+        moved = stream.plan.repeat_to.removesuffix(">") + message.subject[len(stream.plan.repeat_from) - 1 :]
+        data = b"" if stream.plan.repeat_headers_only else message.data
+        headers = {**message.headers, SEQUENCE: str(message.sequence)}
+        self.tell(msgspec.structs.replace(message, data=data, headers=headers), moved)
+
+    # Core messages.
+
+    def tell(self, message: Message, subject: str = "") -> None:
+        """Give a core message to whoever listens."""
+        for pattern, queue in self._listeners:
+            if matches(pattern, subject or message.subject):
+                queue.put_nowait(message)
+
+    @asynccontextmanager
+    async def listening(self, pattern: str) -> AsyncIterator["asyncio.Queue[Message | None]"]:
+        """Listen while the context is open."""
+        queue: asyncio.Queue[Message | None] = asyncio.Queue()
+        entry = (pattern, queue)
+        self._listeners.append(entry)
+        try:
+            yield queue
+        finally:
+            self._listeners.remove(entry)
+
+    # Delivering.
+
+    def stream(self, name: str) -> _Stream:
+        """A stream that exists, or ChannelClosedError."""
+        if name not in self.streams:
+            raise ChannelClosedError(name, "stream not found")
+        return self.streams[name]
+
+    def add_consumer(self, plan: ConsumerPlan) -> None:
+        """Create a consumer that starts with all that is there."""
+        stream = self.stream(plan.stream)
+        consumer = stream.consumers[plan.name] = _Consumer(plan)
+        for sequence, message in stream.messages.items():
+            if matches(plan.filter, message.subject):
+                consumer.offer(sequence)
+
+    async def next(self, stream_name: str, consumer_name: str) -> Delivery:
+        """Wait for a message and deliver it."""
+        stream = self.stream(stream_name)
+        consumer = stream.consumers.get(consumer_name)
+        while consumer is not None and not consumer.deleted:
+            changed = consumer.changed
+            if len(consumer.pending) < consumer.plan.ack_pending_max and consumer.ready:
+                delivery = self._deliver(stream, consumer)
+                if delivery is not None:
+                    return delivery
+                continue
+            await changed.wait()
+        raise ChannelClosedError(f"{stream_name}/{consumer_name}", "the consumer was deleted")
+
+    def _deliver(self, stream: _Stream, consumer: _Consumer) -> Delivery | None:
+        sequence = consumer.ready.pop(0)
+        count = consumer.delivered.get(sequence, 0) + 1
+        plan = consumer.plan
+        if 0 < plan.deliveries_max < count:
+            self._advise(plan, sequence, count - 1)
+            return None
+        consumer.delivered[sequence] = count
+        self._put_off(consumer, sequence)
+        message = stream.messages[sequence]
+        return Delivery(
+            subject=message.subject,
+            sequence=sequence,
+            data=message.data,
+            headers=message.headers,
+            ack_subject=f"$JS.ACK.{plan.stream}.{plan.name}.{count}.{sequence}.{sequence}.0.0",
+            delivered=count,
+        )
+
+    def _put_off(self, consumer: _Consumer, sequence: int, seconds: float | None = None) -> None:
+        """(Re)start the clock after which a delivery that is not settled becomes ready again."""
+        if sequence in consumer.pending:
+            consumer.pending.pop(sequence).cancel()
+
+        def again() -> None:
+            consumer.pending.pop(sequence, None)
+            consumer.offer(sequence)
+
+        wait = consumer.plan.ack_wait_seconds if seconds is None else seconds
+        consumer.pending[sequence] = asyncio.get_running_loop().call_later(wait, again)
+
+    def _advise(self, plan: ConsumerPlan, sequence: int, deliveries: int) -> None:
+        advisory = {"stream": plan.stream, "consumer": plan.name, "stream_seq": sequence, "deliveries": deliveries}
+        subject = f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{plan.stream}.{plan.name}"
+        if any(matches(p, subject) for s in self.streams.values() for p in s.plan.subjects):
+            self.store(subject, msgspec.json.encode(advisory), {})
+
+    def settle(self, ack_subject: str, verb: str, delay_seconds: float = 0.0) -> None:
+        """An ACK, a WPI or a NAK: acts on whatever delivery of that message is current, as the real server does."""
+        _, _, stream_name, consumer_name, _, sequence_text, *_ = ack_subject.split(".")
+        stream, sequence = self.streams.get(stream_name), int(sequence_text)
+        consumer = stream.consumers.get(consumer_name) if stream else None
+        if stream is None or consumer is None:
+            raise NoResponderError(ack_subject)
+        if verb == "ack":
+            consumer.forget(sequence)
+            if stream.plan.retention == "workqueue":
+                stream.remove(sequence)
+        elif sequence in consumer.pending:
+            self._put_off(consumer, sequence, delay_seconds if verb == "nak" else None)
+
+
+class MemoryBroker:
+    """One connection to a MemoryServer."""
+
+    def __init__(self, server: MemoryServer) -> None:
+        self.server = server
+        self._closed = False
+
+    @property
+    def message_bytes_max(self) -> int:
+        """The same as a real server's default."""
+        return MESSAGE_BYTES_MAX
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BusClosedError("closed by us")
+
+    async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Acknowledged:
+        """Store one message."""
+        self._check_open()
+        if len(data) > self.message_bytes_max:
+            raise MessageTooLargeError(subject, len(data), self.message_bytes_max)
+        await asyncio.sleep(0)
+        return self.server.store(subject, data, dict(headers or {}))
+
+    async def last(self, stream: str, subject: str) -> Message | None:
+        """The newest message of a subject."""
+        self._check_open()
+        await asyncio.sleep(0)
+        kept = self.server.stream(stream)
+        return kept.messages.get(kept.last_of(subject))
+
+    async def read(self, stream: str, subject: str, first: int = 1) -> AsyncIterator[Message]:
+        """All messages of a subject that are there now."""
+        self._check_open()
+        kept = self.server.stream(stream)
+        newest = kept.last_of(subject)
+        for sequence in list(itertools.takewhile(lambda number: number <= newest, kept.messages)):
+            message = kept.messages.get(sequence)
+            if message is not None and sequence >= first and matches(subject, message.subject):
+                yield message
+
+    @asynccontextmanager
+    async def listen(self, subject: str) -> AsyncIterator["asyncio.Queue[Message | None]"]:
+        """Core messages while the context is open."""
+        self._check_open()
+        async with self.server.listening(subject) as queue:
+            yield queue
+
+    async def say(self, subject: str, data: bytes) -> None:
+        """Publish a core message."""
+        self._check_open()
+        self.server.tell(Message(subject=subject, sequence=0, data=data, headers={}, stored_at=datetime.now(UTC)))
+
+    async def pull(self, stream: str, consumer: str) -> Delivery:
+        """The next delivery."""
+        self._check_open()
+        await asyncio.sleep(0)
+        return await self.server.next(stream, consumer)
+
+    async def acknowledge(self, ack_subject: str) -> None:
+        """Settle a delivery."""
+        self._check_open()
+        await asyncio.sleep(0)
+        self.server.settle(ack_subject, "ack")
+
+    async def extend(self, ack_subject: str) -> None:
+        """Put off the redelivery."""
+        self._check_open()
+        self.server.settle(ack_subject, "wpi")
+
+    async def give_back(self, ack_subject: str, delay_seconds: float = 0.0) -> None:
+        """Hand a delivery back."""
+        self._check_open()
+        await asyncio.sleep(0)
+        self.server.settle(ack_subject, "nak", delay_seconds)
+
+    async def purge(self, stream: str, subject: str) -> int:
+        """Remove all messages of a subject."""
+        self._check_open()
+        kept = self.server.stream(stream)
+        gone = [number for number, message in kept.messages.items() if matches(subject, message.subject)]
+        return sum(kept.remove(number) for number in gone)
+
+    async def delete(self, stream: str, sequence: int) -> bool:
+        """Remove one message."""
+        self._check_open()
+        return self.server.stream(stream).remove(sequence)
+
+    async def ensure_stream(self, plan: StreamPlan) -> bool:
+        """Create or change."""
+        self._check_open()
+        if not await self.differences(plan):
+            return False
+        if plan.name in self.server.streams:
+            self.server.streams[plan.name].plan = plan
+        else:
+            self.server.streams[plan.name] = _Stream(plan)
+        return True
+
+    async def ensure_consumer(self, plan: ConsumerPlan) -> bool:
+        """Create or change."""
+        self._check_open()
+        if not await self.differences(plan):
+            return False
+        existing = self.server.stream(plan.stream).consumers.get(plan.name)
+        if existing is None:
+            self.server.add_consumer(plan)
+        else:
+            existing.plan = plan
+            existing.wake()
+        return True
+
+    async def delete_stream(self, name: str) -> None:
+        """Remove a stream if it is there."""
+        self._check_open()
+        stream = self.server.streams.pop(name, None)
+        for consumer in stream.consumers.values() if stream else ():
+            consumer.deleted = True
+            consumer.wake()
+
+    async def delete_consumer(self, stream: str, name: str) -> None:
+        """Remove a consumer if it is there."""
+        self._check_open()
+        consumer = self.server.streams[stream].consumers.pop(name, None) if stream in self.server.streams else None
+        if consumer is not None:
+            consumer.deleted = True
+            consumer.wake()
+
+    async def differences(self, plan: StreamPlan | ConsumerPlan) -> tuple[str, ...]:
+        """What is missing or different."""
+        found: StreamPlan | ConsumerPlan | None = None
+        if isinstance(plan, StreamPlan):
+            title = f"stream {plan.name}"
+            if plan.name in self.server.streams:
+                found = self.server.streams[plan.name].plan
+        else:
+            title = f"consumer {plan.stream}/{plan.name}"
+            stream = self.server.streams.get(plan.stream)
+            if stream is not None and plan.name in stream.consumers:
+                found = stream.consumers[plan.name].plan
+        if found is None:
+            return (f"{title} is missing",)
+        return tuple(
+            f"{title}: {name} is {getattr(found, name)!r}, should be {getattr(plan, name)!r}"
+            for name in plan.__struct_fields__
+            if getattr(found, name) != getattr(plan, name)
+        )
+
+    async def close(self) -> None:
+        """End the connection; deliveries that were not settled come back after their ack_wait."""
+        self._closed = True

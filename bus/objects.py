@@ -1,0 +1,104 @@
+"""The object store: large things by the hash of their bytes, so that putting twice stores once.
+
+The layout is that of NATS object stores: any client can read what is here.
+"""
+
+import asyncio
+import base64
+import hashlib
+import re
+import secrets
+from collections.abc import Iterator
+
+import msgspec
+
+from bus.broker import MESSAGE_ID, ROLLUP, Broker
+from bus.errors import ObjectCorruptError, ObjectMissingError
+from bus.retrying import surely
+from bus.topology import OBJECTS
+from protocol.subjects import Subjects
+
+CHUNK_BYTES = 128 * 1024
+CHUNKS_IN_FLIGHT = 8
+_KEY = re.compile(r"sha256-[0-9a-f]{64}")
+
+
+class _Description(msgspec.Struct, frozen=True, kw_only=True):
+    """An object's entry, in the words of the NATS object store."""
+
+    name: str
+    bucket: str
+    nuid: str
+    size: int
+    chunks: int
+    digest: str
+
+
+_description = msgspec.json.Decoder(_Description)
+
+
+def object_key(data: bytes) -> str:
+    """The key under which these bytes are or will be stored."""
+    return f"sha256-{hashlib.sha256(data).hexdigest()}"
+
+
+class Objects:
+    """The object store of a project."""
+
+    def __init__(self, broker: Broker, subjects: Subjects) -> None:
+        self._broker = broker
+        self._subjects = subjects
+        self._stream = subjects.object_stream(OBJECTS)
+
+    async def put(self, data: bytes) -> str:
+        """Store bytes and return their key; what is there already is not stored again."""
+        key = object_key(data)
+        if await self._describe(key) is not None:
+            return key
+        nuid = secrets.token_hex(11)  # chunks of a put that never finished are never mixed with ours
+        chunks = list(_split(data))
+        for start in range(0, len(chunks), CHUNKS_IN_FLIGHT):
+            # Chunks are read back in stream order, so each of them must be stored before the next batch begins;
+            # within a batch one connection keeps the order.
+            batch = enumerate(chunks[start : start + CHUNKS_IN_FLIGHT], start)
+            await asyncio.gather(*(self._put_chunk(nuid, number, chunk) for number, chunk in batch))
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()
+        description = _Description(
+            name=key,
+            bucket=self._subjects.bucket(OBJECTS),
+            nuid=nuid,
+            size=len(data),
+            chunks=len(chunks),
+            digest=f"SHA-256={digest}",
+        )
+        subject, value = self._description_subject(key), msgspec.json.encode(description)
+        await surely(lambda: self._broker.publish(subject, value, {ROLLUP: "sub"}))
+        return key
+
+    async def _put_chunk(self, nuid: str, number: int, chunk: bytes) -> None:
+        subject = self._subjects.object_chunks(OBJECTS, nuid)
+        await surely(lambda: self._broker.publish(subject, chunk, {MESSAGE_ID: f"{nuid}/{number}"}))
+
+    async def get(self, key: str) -> bytes:
+        """The bytes under a key, checked against it."""
+        description = await self._describe(key) if _KEY.fullmatch(key) else None
+        if description is None:
+            raise ObjectMissingError(key)
+        subject = self._subjects.object_chunks(OBJECTS, description.nuid)
+        data = b"".join([message.data async for message in self._broker.read(self._stream, subject)])
+        if object_key(data) != key:
+            raise ObjectCorruptError(key)
+        return data
+
+    async def _describe(self, key: str) -> _Description | None:
+        subject = self._description_subject(key)
+        message = await surely(lambda: self._broker.last(self._stream, subject))
+        return None if message is None else _description.decode(message.data)
+
+    def _description_subject(self, key: str) -> str:
+        return self._subjects.object_meta(OBJECTS, base64.urlsafe_b64encode(key.encode()).decode())
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), CHUNK_BYTES):
+        yield data[start : start + CHUNK_BYTES]

@@ -1,0 +1,107 @@
+"""From bytes to lines: what is not text, too large or unprintable is found here, before anything is read into it."""
+
+import re
+from typing import NamedTuple
+
+from protocol.spec.model import FRONT_MATTER_BYTES_MAX, SPEC_BYTES_MAX
+from protocol.spec.problems import Problems
+
+BLANK = " \t"
+FENCE = "---"
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+_BYTE_ORDER_MARK = "\ufeff"
+_REPLACEMENT = "\ufffd"
+# Only what markdown takes for a line's end: a text with U+2028 or a form feed has no more lines than markdown sees.
+_LINE_END = re.compile(r"\r\n?|\n")
+
+
+class Source(NamedTuple):
+    """A text in lines. The front matter stands on `lines[front_start:front_end]`, the rest begins at `body_start`."""
+
+    lines: list[str]
+    front_start: int
+    front_end: int
+    body_start: int
+
+
+def read_source(source: str | bytes, problems: Problems) -> Source:
+    """Split `source` into its lines and find the front matter; raises at once for what cannot be read at all."""
+    _check_size(source, problems)
+    text = _decode(source, problems).removeprefix(_BYTE_ORDER_MARK)
+    lines = _LINE_END.sub("\n", text).split("\n")
+    if all(is_blank(line) for line in lines):
+        problems.stop(0, "the spec is empty", "write a spec, beginning with its front matter between two lines of ---")
+    return _split([_printable(index, line, problems) for index, line in enumerate(lines)], problems)
+
+
+def is_blank(line: str) -> bool:
+    """Whether markdown takes the line for an empty one."""
+    return not line.strip(BLANK)
+
+
+def slice_text(lines: list[str], first: int, end: int) -> str:
+    """Lines `first` to `end` (which is not included) as they are, without the blank ones at both ends."""
+    while first < end and is_blank(lines[first]):
+        first += 1
+    while end > first and is_blank(lines[end - 1]):
+        end -= 1
+    return "\n".join(lines[first:end])
+
+
+def bytes_of(text: str) -> int:
+    """The size of `text` in UTF-8, lone surrogates included."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _check_size(source: str | bytes, problems: Problems) -> None:
+    # The length comes first: there is no need to encode a text that has more characters than bytes are allowed.
+    size = len(source)
+    if isinstance(source, str) and size <= SPEC_BYTES_MAX:
+        size = bytes_of(source)
+    if size > SPEC_BYTES_MAX:
+        what = f"the spec is larger than {SPEC_BYTES_MAX:,} bytes"
+        problems.stop(0, what, "shorten it, or split it into several specs")
+
+
+def _decode(source: str | bytes, problems: Problems) -> str:
+    if isinstance(source, str):
+        return source
+    try:
+        return source.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = len(_LINE_END.findall(source[: error.start].decode("utf-8")))
+        what = f"the spec is not UTF-8 text: byte {error.start} is 0x{source[error.start]:02X}"
+        problems.stop(line, what, "save it as UTF-8")
+
+
+def _printable(index: int, line: str, problems: Problems) -> str:
+    """The line with a replacement for each character that may not be there, so that reading can go on."""
+    if found := UNPRINTABLE.search(line):
+        what = f"there is a control character (U+{ord(found.group()):04X}) in column {found.start() + 1}"
+        problems.add(index, what, "delete it")
+        return UNPRINTABLE.sub(_REPLACEMENT, line)
+    return line
+
+
+def _split(lines: list[str], problems: Problems) -> Source:
+    opening = next(index for index, line in enumerate(lines) if not is_blank(line))
+    if lines[opening].rstrip(BLANK) != FENCE:
+        what = "there is no front matter"
+        problems.add(
+            opening, what, "begin the spec with a line ---, then `id: …` and `title: …`, then another line ---"
+        )
+        return Source(lines, 0, 0, opening)
+    for closing in range(opening + 1, len(lines)):
+        if lines[closing].rstrip(BLANK) == FENCE:
+            return Source(lines, opening + 1, closing, closing + 1)
+    problems.stop(opening, "the front matter has no end", "close it with a line ---")
+
+
+def check_front_matter_size(text: str, line: int, problems: Problems) -> bool:
+    """Whether the front matter is small enough to be read."""
+    if bytes_of(text) <= FRONT_MATTER_BYTES_MAX:
+        return True
+    what = f"the front matter is larger than {FRONT_MATTER_BYTES_MAX:,} bytes"
+    problems.add(line, what, "keep short facts there and move longer text into a section")
+    return False
