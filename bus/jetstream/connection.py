@@ -199,10 +199,12 @@ class Connection:
         await self._publish(subject, data, "", None)
 
     async def _publish(self, subject: str, data: bytes, reply: str, headers: Mapping[str, str] | None) -> None:
+        # The server counts headers too, and closes the connection of a client that sends more than its limit.
+        size = len(data) + _header_bytes(headers)
+        if size > self._client.max_payload:
+            raise MessageTooLargeError(subject, size, self._client.max_payload)
         try:
             await self._client.publish(subject, data, reply, dict(headers) if headers else None)
-        except nats.errors.MaxPayloadError as error:
-            raise MessageTooLargeError(subject, len(data), self._client.max_payload) from error
         except nats.errors.ConnectionClosedError as error:
             raise BusClosedError(self._closed_reason or "closed") from error
         except nats.errors.OutboundBufferLimitError as error:
@@ -239,8 +241,8 @@ class Connection:
 
     async def close(self) -> None:
         """Close for good; requests in flight fail."""
-        await self._client.close()
         self._end("closed by us")
+        await self._client.close()
 
     async def _on_answer(self, message: Msg) -> None:
         expected = self._waiting.get(message.subject.rpartition(".")[2])
@@ -295,6 +297,11 @@ class Connection:
     def _tell_missed(self) -> None:
         for missed in list(self._missed):
             missed()
+
+
+def _header_bytes(headers: Mapping[str, str] | None) -> int:
+    """What headers add to a message: a version line, each `name: value`, a blank line."""
+    return 14 + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items()) if headers else 0
 
 
 def is_status(message: Msg, *codes: str) -> bool:

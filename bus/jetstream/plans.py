@@ -6,6 +6,9 @@ from bus.broker import ConsumerPlan, StreamPlan
 
 _NANOSECONDS = 1_000_000_000
 
+CONSUMERS_MAX = 100_000
+"""Server 2.15 allows a stream 1 000 consumers unless it says otherwise (-1 does not lift that); sessions have one each."""
+
 
 def stream_config(plan: StreamPlan) -> dict[str, Any]:
     """The server's configuration for a stream; everything we rely on is said, nothing is left to a default."""
@@ -18,6 +21,7 @@ def stream_config(plan: StreamPlan) -> dict[str, Any]:
         "max_msgs_per_subject": plan.per_subject_max,
         "max_age": round(plan.age_max_seconds * _NANOSECONDS),
         "max_bytes": plan.bytes_max,
+        "max_consumers": CONSUMERS_MAX,
         "num_replicas": plan.replicas,
         "duplicate_window": round(plan.duplicate_window_seconds * _NANOSECONDS),
         "allow_direct": True,

@@ -1,0 +1,55 @@
+"""`python -m bench [--json]`: a table on stdout, bench/latest.json, and exit 0 even when a target is missed."""
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import structlog
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from bench.measures import Result, results
+from bench.run import measure, talk
+
+LATEST = Path(__file__).parent / "latest.json"
+TABLE_WIDTH = 100
+
+
+def main() -> None:
+    """Measure, write, print."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Ratios against raw nats-py.")
+    parser.add_argument("--json", action="store_true", help="print what bench/latest.json holds instead of a table")
+    args = parser.parse_args()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is for the figures
+    start = time.monotonic()
+    outcome = results(uvloop.run(measure()))
+    document = msgspec.json.format(msgspec.json.encode(outcome), indent=2)
+    LATEST.write_bytes(document + b"\n")
+    if args.json:
+        print(document.decode())
+    else:
+        # A pipe has no width of its own, and a table that is wrapped there cannot be searched.
+        console = Console()
+        Console(width=None if console.is_terminal else TABLE_WIDTH).print(_table(outcome))
+    missed = [name for name, result in outcome.items() if not result.met]
+    talk(f"{time.monotonic() - start:.0f} s, written to {LATEST}")
+    talk(f"MISSED: {', '.join(missed)}" if missed else "all targets met")
+
+
+def _table(outcome: Mapping[str, Result]) -> Table:
+    table = Table(title="Ours against raw nats-py, same server, same durability")
+    table.add_column("measure")
+    for heading in ("value (ms)", "ratio", "target", "met"):
+        table.add_column(heading, justify="right")
+    for name, result in outcome.items():
+        met = "yes" if result.met else "[bold red]NO[/]"
+        table.add_row(name, f"{result.value:.3f}", f"{result.ratio:.3f}", f"≤ {result.target:.2f}", met)
+    return table
+
+
+if __name__ == "__main__":
+    main()

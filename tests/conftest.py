@@ -1,0 +1,41 @@
+"""What all tests share: real servers, one per worker, and a project of its own for each test."""
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from protocol.subjects import Subjects
+from tests.nats_server import NatsServer, start_cluster
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
+    """A server for tests that do not hurt it."""
+    server = NatsServer(tmp_path_factory.mktemp("nats")).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[NatsServer]:
+    """A server for a test that kills it."""
+    server = NatsServer(tmp_path / "nats").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NatsServer]]:
+    """Three nodes for tests that do not hurt them."""
+    nodes = start_cluster(tmp_path_factory.mktemp("cluster"))
+    yield nodes
+    for node in nodes:
+        node.stop()
+
+
+@pytest.fixture
+def subjects() -> Subjects:
+    """A project that no other test has."""
+    return Subjects(f"t{secrets.token_hex(6)}")

@@ -1,0 +1,369 @@
+"""Mail, the work queue, dead letters and control."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from bus.broker import ConsumerPlan
+from bus.errors import ChannelClosedError, LeaseLostError, MessageTooLargeError
+from protocol.codec import encode
+from protocol.marks import Position, was_seen, with_mark
+from protocol.messages import Answer, Ask, Pause, Question, Restore, Resume
+from tests.contract.samples import a_record, a_story, an_envelope
+from tests.contract.world import ACK_WAIT_SECONDS, World
+
+
+async def test_a_request_waits_for_a_receiver_that_does_not_exist_yet(world: World) -> None:
+    coder, architect = await world.bus(), await world.bus()
+    await coder.mail.send(an_envelope())
+
+    letter = await (await architect.mail.inbox("request", "architect", "main")).take()
+
+    assert letter.envelope == an_envelope()
+
+
+async def test_a_message_comes_again_until_it_is_acknowledged(world: World) -> None:
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    await bus.mail.send(an_envelope())
+    await inbox.take()  # and the process dies here
+
+    async with asyncio.timeout(ACK_WAIT_SECONDS + 5):
+        again = await inbox.take()
+    await again.acknowledge()
+    await bus.mail.send(an_envelope(identifier="s-1.1/2/0"))
+    third = await inbox.take()
+
+    assert again.delivery.delivered == 2
+    assert third.envelope.id == "s-1.1/2/0"
+
+
+async def test_a_repeated_send_within_the_window_arrives_once(world: World) -> None:
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    await bus.mail.send(an_envelope())
+    await bus.mail.send(an_envelope())
+    await bus.mail.send(an_envelope(identifier="s-1.1/2/0"))
+
+    ids = []
+    for _ in range(2):
+        letter = await inbox.take()
+        await letter.acknowledge()
+        ids.append(letter.envelope.id)
+
+    assert ids == ["s-1.1/1/0", "s-1.1/2/0"]
+
+
+async def test_a_repetition_after_the_window_is_refused_by_the_marks_that_were_committed(world: World) -> None:
+    """The handler's commit holds the marks, so a repetition is known however late it comes."""
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    subject = world.subjects.request("architect", "main")
+    handled: list[str] = []
+    sequence = 0
+
+    async def handle_one() -> None:
+        nonlocal sequence
+        last = await bus.journal.last("architect", "main")
+        marks = msgspec.json.decode(last.record().after, type=dict[str, Position]) if last else {}
+        letter = await inbox.take()
+        if not was_seen(marks, letter.envelope.id):
+            handled.append(letter.envelope.id)
+            after = msgspec.Raw(encode(with_mark(marks, letter.envelope.id)))
+            record = msgspec.structs.replace(a_record(len(handled), session="main"), machine="architect", after=after)
+            sequence = await bus.journal.append(record, sequence)
+        await letter.acknowledge()
+
+    await bus.mail.send(an_envelope())
+    await handle_one()
+    await bus.broker.publish(subject, encode(an_envelope()))  # no id header: the broker's window cannot catch it
+    await handle_one()
+    await bus.mail.send(an_envelope(identifier="s-1.1/3/0"))
+    await handle_one()
+
+    assert handled == ["s-1.1/1/0", "s-1.1/3/0"]
+
+
+async def test_a_reply_is_not_stuck_behind_a_parked_request(world: World) -> None:
+    bus = await world.bus()
+    requests = await bus.mail.inbox("request", "architect", "main")
+    replies = await bus.mail.inbox("reply", "architect", "main")
+    await bus.mail.send(an_envelope())
+    parked = await requests.take()
+    answer = an_envelope(Answer(answer="42"), identifier="p/1/0", kind="RESPONSE", sender="person.person")
+    await bus.mail.send(answer)
+
+    letter = await replies.take()
+
+    assert letter.envelope == answer
+    await parked.acknowledge()
+
+
+async def test_request_and_response_find_each_other_and_the_waiter_has_no_clock(world: World) -> None:
+    coder, architect = await world.bus(), await world.bus()
+    replies = await coder.mail.inbox("reply", "coder", "s-1.1")
+    asking = asyncio.create_task(coder.mail.request(an_envelope(), replies))
+    requests = await architect.mail.inbox("request", "architect", "main")
+    request = await requests.take()
+    await request.acknowledge()
+    stray = an_envelope(Answer(answer="other"), identifier="main/1/0", kind="RESPONSE", recipient="coder.s-1.1")
+    await architect.mail.send(stray)
+    answer = msgspec.structs.replace(
+        stray, id="main/2/0", payload=Answer(answer="42"), correlation_id=request.envelope.id
+    )
+    await architect.mail.send(answer)
+
+    async with asyncio.timeout(10):
+        letter = await asking
+
+    assert letter.envelope == answer
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"{", "not JSON"),
+        (b"\xff\xfe\x00", "not JSON"),
+        (b"[" * 100_000, "schema asks for"),
+        (b'{"id": 1}', "schema asks for"),
+        (encode(an_envelope()).replace(b'"question",', b'"unheard_of",', 1), "unheard_of"),
+        (encode(msgspec.structs.replace(an_envelope(), schema=99)), "schema 99"),
+        (encode(msgspec.structs.replace(an_envelope(), id="no position")), "is not <sender>/<n>/<k>"),
+    ],
+)
+async def test_what_cannot_be_read_is_dead_and_the_next_message_is_handled(
+    world: World, data: bytes, reason: str
+) -> None:
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    subject = world.subjects.request("architect", "main")
+    await bus.broker.publish(subject, data)
+    await bus.mail.send(an_envelope())
+
+    letter = await inbox.take()
+    dead = [letter async for letter in bus.dead.all()]
+
+    assert letter.envelope == an_envelope()
+    assert [(one.data, one.subject, one.holder) for one in dead] == [(data, subject, "architect.main")]
+    assert reason in dead[0].reason
+
+
+async def test_a_dead_letter_can_be_replayed(world: World) -> None:
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    await bus.broker.publish(world.subjects.request("architect", "main"), b"{")
+    await bus.mail.send(an_envelope())
+    await (await inbox.take()).acknowledge()
+    (letter,) = [letter async for letter in bus.dead.all()]
+    mended = msgspec.structs.replace(letter, data=encode(an_envelope(identifier="s-1.1/9/0")))
+
+    await bus.dead.replay(mended)
+
+    assert (await inbox.take()).envelope.id == "s-1.1/9/0"
+    assert [left async for left in bus.dead.all()] == []
+
+
+async def test_a_message_at_the_size_limit_can_die_too(world: World) -> None:
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    data = b"x" * (bus.broker.message_bytes_max - 100)
+    await bus.broker.publish(world.subjects.request("architect", "main"), data)
+    await bus.mail.send(an_envelope())
+
+    await inbox.take()
+
+    assert [letter.data async for letter in bus.dead.all()] == [data]
+
+
+async def test_a_message_that_is_too_large_is_refused_with_its_size(world: World) -> None:
+    bus = await world.bus()
+    huge = an_envelope(Question(story="s-1", question="x" * (bus.broker.message_bytes_max + 1)))
+
+    with pytest.raises(MessageTooLargeError, match="object store"):
+        await bus.mail.send(huge)
+
+
+async def test_a_delivery_limit_leaves_a_dead_letter_and_the_message_can_be_replayed(world: World) -> None:
+    bus = await world.bus()
+    stream, subject = world.subjects.mail_stream("pm"), world.subjects.request("pm", "main")
+    plan = ConsumerPlan(stream=stream, name="limited", filter=subject, ack_wait_seconds=0.3, deliveries_max=2)
+    await bus.broker.ensure_consumer(plan)
+    poison = an_envelope(recipient="pm.main")
+    await bus.mail.send(poison)
+    for _ in range(2):
+        await bus.broker.pull(stream, "limited")
+    waiting = asyncio.create_task(bus.broker.pull(stream, "limited"))
+
+    async with asyncio.timeout(10):
+        while not (dead := [letter async for letter in bus.dead.all()]):
+            await asyncio.sleep(0.02)
+    await bus.dead.replay(dead[0])
+    async with asyncio.timeout(10):
+        replayed = await waiting
+
+    assert (dead[0].data, dead[0].subject) == (encode(poison), subject)
+    assert "delivered 2 times" in dead[0].reason
+    assert replayed.data == encode(poison)
+
+
+async def test_a_deleted_consumer_is_told_from_silence(world: World) -> None:
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    taking = asyncio.create_task(inbox.take())
+    await asyncio.sleep(0.05)
+    await inbox.close()
+
+    with pytest.raises(ChannelClosedError):
+        async with asyncio.timeout(20):
+            await taking
+
+
+async def test_a_cancelled_taker_does_not_keep_the_message(world: World) -> None:
+    bus, other = await world.bus(), await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    taking = asyncio.create_task(inbox.take())
+    await asyncio.sleep(0.05)
+    taking.cancel()
+    await asyncio.gather(taking, return_exceptions=True)
+    await other.mail.send(an_envelope())
+
+    async with asyncio.timeout(10):
+        letter = await (await other.mail.inbox("request", "architect", "main")).take()
+
+    assert letter.envelope == an_envelope()
+
+
+async def test_each_story_goes_to_one_coder_and_is_gone_when_finished(world: World) -> None:
+    bus = await world.bus()
+    await bus.work.put(a_story("s-1", "main/1/0"))
+    await bus.work.put(a_story("s-2", "main/1/1"))
+
+    first, second = await bus.work.take("coder-1/a"), await bus.work.take("coder-2/b")
+    await bus.work.finish(first)
+    await bus.work.finish(second)
+
+    assert {first.story.story, second.story.story} == {"s-1", "s-2"}
+    assert not first.taken_over
+    assert await bus.broker.last(world.subjects.stream("WORK"), world.subjects.every("work")) is None
+
+
+async def test_a_story_in_progress_stays_with_its_coder(world: World) -> None:
+    owner, idle = await world.bus(), await world.bus()
+    await owner.work.put(a_story())
+    assignment = await owner.work.take("coder-1/a")
+    waiting = asyncio.create_task(idle.work.take("coder-2/b"))
+
+    for _ in range(8):
+        await asyncio.sleep(ACK_WAIT_SECONDS / 4)
+        assignment = await owner.work.keep(assignment)
+
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_a_redelivered_story_whose_owner_lives_is_given_back(world: World) -> None:
+    """The broker delivers it again because nothing was heard; the lease says that its owner is alive."""
+    owner, idle = await world.bus(), await world.bus()
+    await owner.work.put(a_story())
+    assignment = await owner.work.take("coder-1/a")
+    waiting = asyncio.create_task(idle.work.take("coder-2/b"))
+
+    lease = assignment.lease
+    for _ in range(8):
+        await asyncio.sleep(ACK_WAIT_SECONDS / 4)
+        lease = await owner.leases.renew(lease)  # the lease only: the delivery itself runs out
+
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def test_a_lost_coders_story_is_taken_over_and_the_zombie_cannot_finish_it(world: World) -> None:
+    lost, successor = await world.bus(), await world.bus()
+    await lost.work.put(a_story())
+    zombie = await lost.work.take("coder-1/a")
+
+    async with asyncio.timeout(20):
+        assignment = await successor.work.take("coder-2/b")
+
+    assert assignment.taken_over
+    assert assignment.lease.epoch > zombie.lease.epoch
+    with pytest.raises(LeaseLostError):
+        await lost.work.keep(zombie)
+    with pytest.raises(LeaseLostError):
+        await lost.work.finish(zombie)
+    await successor.work.finish(assignment)
+
+
+async def test_a_story_that_is_handed_back_is_offered_at_once(world: World) -> None:
+    bus = await world.bus()
+    await bus.work.put(a_story())
+    assignment = await bus.work.take("coder-1/a")
+
+    await bus.work.hand_back(assignment)
+    async with asyncio.timeout(ACK_WAIT_SECONDS + 2):
+        again = await bus.work.take("coder-2/b")
+
+    assert again.story == assignment.story
+
+
+async def test_noise_on_the_work_queue_is_dead_and_the_next_story_is_taken(world: World) -> None:
+    bus = await world.bus()
+    await bus.broker.publish(world.subjects.work("coder", "s-0"), encode(an_envelope()))
+    await bus.work.put(a_story())
+
+    assignment = await bus.work.take("coder-1/a")
+
+    assert assignment.story.story == "s-1"
+    assert ["is no story" in letter.reason async for letter in bus.dead.all()] == [True]
+
+
+async def test_control_reaches_those_it_is_for_in_order_and_those_who_were_away(world: World) -> None:
+    bus, actor = await world.bus(), await world.bus()
+    signals = [
+        an_envelope(Pause(), identifier="p/1/0", kind="CONTROL", recipient="all.all"),
+        an_envelope(Resume(), identifier="p/2/0", kind="CONTROL", recipient="coder.all"),
+        an_envelope(Pause(), identifier="p/3/0", kind="CONTROL", recipient="pm.all"),
+        an_envelope(Restore(), identifier="p/4/0", kind="CONTROL", recipient="coder.coder-1"),
+    ]
+    for signal in signals[:2]:
+        await bus.control.broadcast(signal)
+    heard = []
+
+    async def listen() -> None:
+        async for signal in actor.control.listen("coder", "coder-1"):
+            heard.append(signal)
+            if len(heard) == 3:
+                return
+
+    listener = asyncio.create_task(listen())
+    for signal in signals[2:]:
+        await bus.control.broadcast(signal)
+    async with asyncio.timeout(20):
+        await listener
+
+    assert [signal.envelope for signal in heard] == [signals[0], signals[1], signals[3]]
+    assert heard[-1].generation == await bus.control.generation()
+
+
+async def test_an_unreadable_control_signal_does_not_stop_the_next(world: World) -> None:
+    bus = await world.bus()
+    await bus.broker.publish(world.subjects.control(), b"{")
+    restore = an_envelope(Restore(), identifier="p/1/0", kind="CONTROL", recipient="all.all")
+    await bus.control.broadcast(restore)
+
+    async for signal in bus.control.listen("coder", "coder-1"):
+        assert signal.envelope == restore
+        break
+
+
+async def test_an_ask_to_a_person_is_mail_like_any_other(world: World) -> None:
+    bus = await world.bus()
+    ask = an_envelope(Ask(ask="a-1", question="which?"), recipient="person.person")
+    await bus.mail.send(ask)
+
+    letter = await (await bus.mail.inbox("request", "person", "person")).take()
+
+    assert letter.envelope == ask

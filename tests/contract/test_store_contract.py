@@ -1,0 +1,201 @@
+"""Leases, the board, the object store and the topology."""
+
+import asyncio
+import random
+
+import msgspec
+import pytest
+
+from bus.errors import LeaseLostError, ObjectCorruptError, ObjectMissingError
+from bus.objects import CHUNK_BYTES, object_key
+from bus.topology import apply_topology, check_topology, plan_topology
+from tests.contract.world import ACK_WAIT_SECONDS, LEASE_SECONDS, World
+
+
+async def test_a_lease_has_one_holder(world: World) -> None:
+    left, right = await world.bus(), await world.bus()
+
+    mine = await left.leases.acquire("root", "left")
+    theirs = await right.leases.acquire("root", "right")
+    again = await left.leases.acquire("root", "left")
+
+    assert mine is not None
+    assert theirs is None
+    assert again == mine
+
+
+async def test_a_lease_expires_and_the_next_epoch_is_higher(world: World) -> None:
+    bus = await world.bus()
+    old = await bus.leases.acquire("root", "left")
+    assert old is not None
+
+    async with asyncio.timeout(LEASE_SECONDS + 10):
+        while (new := await bus.leases.acquire("root", "right")) is None:
+            await asyncio.sleep(0.05)
+
+    assert new.epoch > old.epoch
+    with pytest.raises(LeaseLostError):
+        await bus.leases.renew(old)
+
+
+async def test_a_renewed_lease_outlives_its_time_and_keeps_its_epoch(world: World) -> None:
+    bus = await world.bus()
+    lease = await bus.leases.acquire("root", "left")
+    assert lease is not None
+    epoch = lease.epoch
+
+    for _ in range(6):
+        await asyncio.sleep(LEASE_SECONDS / 4)
+        lease = await bus.leases.renew(lease, {"state": "CODING"})
+
+    assert lease.epoch == epoch
+    assert await bus.leases.holder("root") == lease
+    assert [(held.key, holder.details) async for held, holder in bus.leases.all()] == [("root", {"state": "CODING"})]
+
+
+async def test_a_released_lease_is_free_at_once_and_releasing_twice_is_harmless(world: World) -> None:
+    bus = await world.bus()
+    lease = await bus.leases.acquire("root", "left")
+    assert lease is not None
+    await bus.leases.release(lease)
+
+    successor = await bus.leases.acquire("root", "right")
+    await bus.leases.release(lease)
+
+    assert successor is not None
+    assert await bus.leases.holder("root") == successor
+    assert successor.epoch > lease.epoch
+
+
+async def test_many_contenders_one_lease(world: World) -> None:
+    buses = [await world.bus() for _ in range(4)]
+
+    leases = await asyncio.gather(*(bus.leases.acquire("root", f"o{n}") for n, bus in enumerate(buses)))
+
+    assert sum(lease is not None for lease in leases) == 1
+
+
+async def test_the_board_keeps_the_latest(world: World) -> None:
+    bus = await world.bus()
+    assert await bus.board.get("specs.todo") is None
+    await bus.board.put("specs.todo", b"1")
+    revision = await bus.board.put("specs.todo", b"2")
+    await bus.board.put("stories.s-1", b"x")
+
+    posted = await bus.board.get("specs.todo")
+
+    assert posted is not None
+    assert (posted.value, posted.revision) == (b"2", revision)
+    assert [(one.key, one.value) async for one in bus.board.all("specs")] == [("specs.todo", b"2")]
+
+
+async def test_the_board_replaces_only_what_was_expected(world: World) -> None:
+    bus = await world.bus()
+    first = await bus.board.replace("asks.a-1", b"open", 0)
+    assert first is not None
+
+    second = await bus.board.replace("asks.a-1", b"answered", first)
+    late = await bus.board.replace("asks.a-1", b"answered otherwise", first)
+    fresh = await bus.board.replace("asks.a-1", b"new", 0)
+
+    assert second is not None
+    assert late is None
+    assert fresh is None
+
+
+async def test_what_is_taken_down_is_gone_and_can_be_put_up_again(world: World) -> None:
+    bus = await world.bus()
+    await bus.board.put("asks.a-1", b"open")
+    await bus.board.take_down("asks.a-1")
+
+    gone = await bus.board.get("asks.a-1")
+    again = await bus.board.replace("asks.a-1", b"new", 0)
+
+    assert gone is None
+    assert again is not None
+    assert [one.value async for one in bus.board.all()] == [b"new"]
+
+
+async def test_the_board_can_be_followed(world: World) -> None:
+    bus, writer = await world.bus(), await world.bus()
+    await writer.board.put("health.model", b"up")
+    seen: list[bytes | None] = []
+
+    async def follow() -> None:
+        async for posted in bus.board.follow("health"):
+            seen.append(posted.value)
+            if len(seen) == 2:
+                return
+
+    follower = asyncio.create_task(follow())
+    async with asyncio.timeout(20):
+        while not seen:
+            await asyncio.sleep(0.01)
+        await writer.board.put("health.model", b"down")
+        await follower
+
+    assert seen == [b"up", b"down"]
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1, 3 * 1024 * 1024 + 17])
+async def test_objects_come_back_byte_for_byte(world: World, size: int) -> None:
+    bus, other = await world.bus(), await world.bus()
+    data = random.Random(size).randbytes(size)
+
+    key = await bus.objects.put(data)
+
+    assert key == object_key(data)
+    assert await other.objects.get(key) == data
+    assert await other.objects.put(data) == key
+
+
+async def test_a_missing_object_and_a_bad_key_say_so(world: World) -> None:
+    bus = await world.bus()
+
+    for key in (object_key(b"never put"), "../../etc/passwd", "*"):
+        with pytest.raises(ObjectMissingError):
+            await bus.objects.get(key)
+
+
+async def test_a_tampered_object_is_noticed(world: World) -> None:
+    bus = await world.bus()
+    key = await bus.objects.put(b"the spec")
+    stream = world.subjects.object_stream("objects")
+    (chunk,) = [m async for m in bus.broker.read(stream, world.subjects.every_object("objects")[0])]
+    await bus.broker.publish(chunk.subject, b" and more")
+
+    with pytest.raises(ObjectCorruptError):
+        await bus.objects.get(key)
+
+
+async def test_the_topology_is_idempotent_and_migrates(world: World) -> None:
+    broker = await world.broker()
+    topology = plan_topology(world.subjects, replicas=world.replicas, ack_wait_seconds=ACK_WAIT_SECONDS)
+    assert await apply_topology(broker, topology) == ()
+    assert await check_topology(broker, topology) == ()
+    control = next(plan for plan in topology.streams if plan.name.endswith("_CONTROL"))
+    changed = msgspec.structs.replace(
+        topology,
+        streams=tuple(
+            msgspec.structs.replace(plan, bytes_max=10_000_000) if plan == control else plan
+            for plan in topology.streams
+        ),
+        consumers=tuple(msgspec.structs.replace(plan, ack_wait_seconds=7.0) for plan in topology.consumers),
+    )
+
+    found = await check_topology(broker, changed)
+    touched = await apply_topology(broker, changed)
+
+    assert len(found) == 2
+    assert set(touched) == {control.name, topology.consumers[0].name}
+    assert await check_topology(broker, changed) == ()
+
+
+async def test_a_missing_stream_is_reported(world: World) -> None:
+    broker = await world.broker()
+    topology = plan_topology(world.subjects, replicas=world.replicas, ack_wait_seconds=ACK_WAIT_SECONDS)
+    await broker.delete_stream(world.subjects.stream("DEAD"))
+
+    found = await check_topology(broker, topology)
+
+    assert found == (f"stream {world.subjects.stream('DEAD')} is missing",)
