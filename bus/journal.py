@@ -91,7 +91,9 @@ class Journal:
             yield _entry(message)
 
     def _filter(self, machine: str, session: str) -> str:
-        return self._subjects.journal(machine, session) if session else self._subjects.every("journal", machine)
+        if session and machine:
+            return self._subjects.journal(machine, session)
+        return self._subjects.journals_of(session) if session else self._subjects.every("journal", machine)
 
 
 def _entry(message: Message) -> Entry:

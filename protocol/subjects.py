@@ -98,6 +98,10 @@ class Subjects(msgspec.Struct, frozen=True):
         """The one subject that holds a session's records."""
         return self._spell("journal", machine, session)
 
+    def journals_of(self, session: str) -> str:
+        """The filter for the records of a session whose machine is not known."""
+        return f"callboard.{self.project}.journal.*.{check_id(session)}"
+
     def control(self, role: str = ALL, identifier: str = ALL) -> str:
         """Where a control signal for one actor, a role or everybody goes."""
         return self._spell("control", role, identifier)

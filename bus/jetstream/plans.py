@@ -7,7 +7,7 @@ from bus.broker import ConsumerPlan, StreamPlan
 _NANOSECONDS = 1_000_000_000
 
 CONSUMERS_MAX = 100_000
-"""Server 2.15 allows a stream 1 000 consumers unless it says otherwise (-1 does not lift that); sessions have one each."""
+"""Each session has one. Server 2.15 allows a stream only 1 000 unless it says otherwise, and -1 does not lift that."""
 
 
 def stream_config(plan: StreamPlan) -> dict[str, Any]:

@@ -17,7 +17,10 @@ _LINE_END = re.compile(r"\r\n?|\n")
 
 
 class Source(NamedTuple):
-    """A text in lines. The front matter stands on `lines[front_start:front_end]`, the rest begins at `body_start`."""
+    """A text in lines. The front matter is `lines[front_start:front_end]`, the rest begins at `body_start`.
+
+    A text without front matter has 0 for `front_start`; with one, the line --- comes first.
+    """
 
     lines: list[str]
     front_start: int
@@ -88,14 +91,14 @@ def _split(lines: list[str], problems: Problems) -> Source:
     opening = next(index for index, line in enumerate(lines) if not is_blank(line))
     if lines[opening].rstrip(BLANK) != FENCE:
         what = "there is no front matter"
-        problems.add(
-            opening, what, "begin the spec with a line ---, then `id: …` and `title: …`, then another line ---"
-        )
+        fix = "begin the spec with a line ---, then `id: …` and `title: …`, then another line ---"
+        problems.add(opening, what, fix)
         return Source(lines, 0, 0, opening)
-    for closing in range(opening + 1, len(lines)):
-        if lines[closing].rstrip(BLANK) == FENCE:
-            return Source(lines, opening + 1, closing, closing + 1)
-    problems.stop(opening, "the front matter has no end", "close it with a line ---")
+    fences = (index for index in range(opening + 1, len(lines)) if lines[index].rstrip(BLANK) == FENCE)
+    closing = next(fences, None)
+    if closing is None:
+        problems.stop(opening, "the front matter has no end", "close it with a line ---")
+    return Source(lines, opening + 1, closing, closing + 1)
 
 
 def check_front_matter_size(text: str, line: int, problems: Problems) -> bool:

@@ -32,6 +32,7 @@ class Cluster:
     """A running three-node cluster; the nodes keep their ports when they are killed and started again."""
 
     project: str
+    image: str
     ports: tuple[int, ...]
 
     @property
@@ -56,16 +57,17 @@ class Cluster:
         """Raises EngineFailureError with what Compose said."""
         program = compose_command() or ["docker-compose"]
         command = [*program, "--file", str(COMPOSE_FILE), "--project-name", self.project, *arguments]
-        ports = {f"CALLBOARD_NATS_PORT_{number}": str(port) for number, port in enumerate(self.ports, start=1)}
-        done = finished(command, seconds=COMMAND_SECONDS, environment={**os.environ, **ports})
+        ports = {f"NATS_PORT_{number}": str(port) for number, port in enumerate(self.ports, start=1)}
+        environment = {**os.environ, "CALLBOARD_NATS_IMAGE": self.image, **ports}
+        done = finished(command, seconds=COMMAND_SECONDS, environment=environment)
         if done.returncode != 0:
             raise EngineFailureError(command, last_lines(done.stderr))
 
 
 @contextmanager
-def running_cluster() -> Iterator[Cluster]:
+def running_cluster(image: str) -> Iterator[Cluster]:
     """A cluster that stores messages on three replicas; containers, network and volumes are removed afterwards."""
-    cluster = Cluster(project=f"callboard-test-{secrets.token_hex(4)}", ports=free_ports(len(NODES)))
+    cluster = Cluster(project=f"callboard-test-{secrets.token_hex(4)}", image=image, ports=free_ports(len(NODES)))
     try:
         cluster.up()
         asyncio.run(wait_until_usable(cluster.urls, replicas=len(NODES)))

@@ -10,6 +10,7 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
 from tests.containers.cluster import Cluster, running_cluster, wait_until_usable
+from tests.containers.image import IMAGE_VARIABLE
 
 CONFIG = Path(__file__).parents[2] / "deploy" / "nats.conf"
 CLIENT_PORT, MONITOR_PORT = 4222, 8222
@@ -18,7 +19,7 @@ CLIENT_PORT, MONITOR_PORT = 4222, 8222
 @pytest.fixture(scope="session")
 def nats_image() -> str:
     """The image that `python -m tests.containers` prepared; without it there is no engine to run it either."""
-    if image := os.environ.get("CALLBOARD_NATS_IMAGE"):
+    if image := os.environ.get(IMAGE_VARIABLE):
         return image
     reason = "needs a container engine: run `make test-containers`"
     if os.environ.get("CI"):
@@ -51,12 +52,12 @@ def nats_url(nats_container: DockerContainer) -> str:
 @pytest.fixture(scope="session")
 def cluster_urls(nats_image: str) -> Iterator[list[str]]:
     """Three nodes, one URL each. Shared by all tests: use names of your own and kill nothing."""
-    with running_cluster() as cluster:
+    with running_cluster(nats_image) as cluster:
         yield cluster.urls
 
 
 @pytest.fixture
 def own_cluster(nats_image: str) -> Iterator[Cluster]:
     """Three nodes of a test's own, for those that kill some of them."""
-    with running_cluster() as cluster:
+    with running_cluster(nats_image) as cluster:
         yield cluster

@@ -12,6 +12,8 @@ from tests.containers.errors import EngineFailureError, NoEngineError
 from tests.containers.programs import finished, last_lines, say
 
 LOCAL_IMAGE = "callboard-nats:local"
+# How the tests learn the image's name. Not a CALLBOARD_ variable: the settings refuse those that they do not know.
+IMAGE_VARIABLE = "NATS_IMAGE_UNDER_TEST"
 DOCKERFILE = Path(__file__).parent / "Dockerfile"
 DAEMON_ERROR = 125  # What `docker run` exits with when the daemon, not the program in the container, failed.
 

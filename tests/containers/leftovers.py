@@ -12,6 +12,9 @@ from tests.containers.programs import finished, say
 
 REMOVE_SECONDS = 15.0
 POLL_SECONDS = 0.1
+# A socket's path may have 107 characters at most, so a long TMPDIR will not do.
+FOLDERS = Path("/tmp")
+PREFIX = "callboard-engine-"
 CGROUPS = Path("/sys/fs/cgroup")
 DEFAULT_BRIDGE = Path("/sys/class/net/docker0")
 # Docker and containerd write here whatever folders they are told to use.
@@ -20,9 +23,9 @@ FIXED_PATHS = tuple(map(Path, ("/etc/docker/key.json", "/run/docker", "/run/cont
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder for an engine; with it goes all that an engine made outside of it and that was not there before."""
-    # A socket's path may have 107 characters at most, so a long TMPDIR will not do.
-    folder = Path(tempfile.mkdtemp(prefix="callboard-engine-", dir="/tmp"))
+    """A folder for an engine; with it goes all that the engine made outside of it and that was not there before."""
+    remove_orphans()
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=FOLDERS))
     new = [path for path in (*FIXED_PATHS, DEFAULT_BRIDGE) if not path.exists()]
     try:
         yield folder
@@ -32,6 +35,14 @@ def temporary_folder() -> Iterator[Path]:
         remove_cgroups(folder.name)
         for path in (folder, *(path for path in FIXED_PATHS if path in new)):
             remove(path)
+
+
+def remove_orphans() -> None:
+    """Folders and cgroups of runs that were killed with kill -9: the process in their name is gone."""
+    for folder in FOLDERS.glob(f"{PREFIX}*-*"):
+        if not Path("/proc", folder.name.removeprefix(PREFIX).partition("-")[0]).exists():
+            remove_cgroups(folder.name)
+            remove(folder)
 
 
 def remove_cgroups(name: str) -> None:

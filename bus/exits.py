@@ -1,0 +1,13 @@
+"""Exit codes of all commands."""
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What a command's exit code says."""
+
+    OK = 0
+    FAILED = 1  # it did not work, or what was checked is not as it should be
+    USAGE = 2  # the command line or the settings are wrong; nothing was done
+    UNREACHABLE = 3  # the broker cannot be reached or cannot run; nothing was done
+    INTERRUPTED = 130  # Ctrl-C; what had been acknowledged stays
