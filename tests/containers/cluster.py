@@ -58,7 +58,7 @@ class Cluster:
         program = compose_command() or ["docker-compose"]
         command = [*program, "--file", str(COMPOSE_FILE), "--project-name", self.project, *arguments]
         ports = {f"NATS_PORT_{number}": str(port) for number, port in enumerate(self.ports, start=1)}
-        environment = {**os.environ, "CALLBOARD_NATS_IMAGE": self.image, **ports}
+        environment = {**os.environ, "NATS_IMAGE": self.image, **ports}
         done = finished(command, seconds=COMMAND_SECONDS, environment=environment)
         if done.returncode != 0:
             raise EngineFailureError(command, last_lines(done.stderr))
