@@ -3,7 +3,6 @@
 The layout is that of NATS object stores: any client can read what is here.
 """
 
-import asyncio
 import base64
 import hashlib
 import re
@@ -19,7 +18,6 @@ from bus.topology import OBJECTS
 from protocol.subjects import Subjects
 
 CHUNK_BYTES = 128 * 1024
-CHUNKS_IN_FLIGHT = 8
 _KEY = re.compile(r"sha256-[0-9a-f]{64}")
 
 
@@ -57,11 +55,9 @@ class Objects:
             return key
         nuid = secrets.token_hex(11)  # chunks of a put that never finished are never mixed with ours
         chunks = list(_split(data))
-        for start in range(0, len(chunks), CHUNKS_IN_FLIGHT):
-            # Chunks are read back in stream order, so each of them must be stored before the next batch begins;
-            # within a batch one connection keeps the order.
-            batch = enumerate(chunks[start : start + CHUNKS_IN_FLIGHT], start)
-            await asyncio.gather(*(self._put_chunk(nuid, number, chunk) for number, chunk in batch))
+        for number, chunk in enumerate(chunks):
+            # One by one: chunks are read back in stream order, and one that has to be sent again would come late.
+            await self._put_chunk(nuid, number, chunk)
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()
         description = _Description(
             name=key,

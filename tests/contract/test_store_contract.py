@@ -6,7 +6,8 @@ import random
 import msgspec
 import pytest
 
-from bus.errors import LeaseLostError, ObjectCorruptError, ObjectMissingError
+from bus.broker import Acknowledged
+from bus.errors import LeaseLostError, NotAcknowledgedError, ObjectCorruptError, ObjectMissingError
 from bus.objects import CHUNK_BYTES, object_key
 from bus.topology import apply_topology, check_topology, plan_topology
 from tests.contract.world import ACK_WAIT_SECONDS, LEASE_SECONDS, World
@@ -147,6 +148,24 @@ async def test_objects_come_back_byte_for_byte(world: World, size: int) -> None:
     assert key == object_key(data)
     assert await other.objects.get(key) == data
     assert await other.objects.put(data) == key
+
+
+async def test_an_object_is_whole_although_one_of_its_chunks_had_to_be_sent_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = await world.bus()
+    data = random.Random(1).randbytes(4 * CHUNK_BYTES)
+    publish, failures = bus.broker.publish, iter([False, True])
+
+    async def fails_once(subject: str, data: bytes, headers: dict[str, str] | None = None) -> Acknowledged:
+        if next(failures, False):
+            raise NotAcknowledgedError(subject, "the broker was away")
+        return await publish(subject, data, headers)
+
+    monkeypatch.setattr(bus.broker, "publish", fails_once)
+    key = await bus.objects.put(data)
+
+    assert await bus.objects.get(key) == data
 
 
 async def test_a_missing_object_and_a_bad_key_say_so(world: World) -> None:
