@@ -39,7 +39,7 @@ bench: $(READY) ## Measure ratios against the raw library; writes bench/latest.j
 demo: $(READY) ## Publish a sample spec on an embedded server and check the record.
 	@tools/demo $(BIN)
 
-docs: $(READY) ## Generate docs/states from the machines.
+docs: $(READY) ## Print the pages of docs/ that come from the code.
 	$(BIN)/python -m tools.pages
 
 constraints: $(READY) ## Pin the versions that are installed now.

@@ -52,7 +52,7 @@ def mermaid(machine: Machine) -> str:
 
 def table(machine: Machine) -> str:
     """Every edge as a row of a Markdown table."""
-    return _markdown_table(("from", "to", "when"), _edges(machine))
+    return markdown_table(("from", "to", "when"), _edges(machine))
 
 
 def page(machine: Machine) -> str:
@@ -65,12 +65,12 @@ def page(machine: Machine) -> str:
         f"{machine.purpose}\nEdition: {_edition(machine)}.\n{_ends(machine)}\n",
         f"```mermaid\n{mermaid(machine)}```\n",
         "## States\n",
-        _markdown_table(("state", "what happens in it"), machine.states.items()),
+        markdown_table(("state", "what happens in it"), machine.states.items()),
         f"## Edges\n\nAll {len(_edges(machine))} of them; every other step is refused.\n",
         table(machine),
         f"## Staying and SUSPEND\n\n{STAYING_AND_SUSPEND.format(suspendable=suspendable)}",
         f"## The way to ERROR\n\n{WAY_TO_ERROR}",
-        _markdown_table(("in", "path"), [(state, _path(machine, state)) for state in (*machine.states, SUSPEND)]),
+        markdown_table(("in", "path"), [(state, _path(machine, state)) for state in (*machine.states, SUSPEND)]),
     ]
     return "\n".join(sections)
 
@@ -85,7 +85,7 @@ def index() -> str:
     ]
     for edition, names in EDITIONS.items():
         rows = [_summary(MACHINES[name]) for name in names]
-        sections += [f"## {edition}\n", _markdown_table(("machine", "what it does", "states", "edges"), rows)]
+        sections += [f"## {edition}\n", markdown_table(("machine", "what it does", "states", "edges"), rows)]
     return "\n".join(sections)
 
 
@@ -127,6 +127,6 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
-def _markdown_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def markdown_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [header, tuple("---" for _ in header), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,6 +1,5 @@
-"""docs/settings.md, written from the catalogue: `python -m bus.settings.page > docs/settings.md`."""
+"""The page docs/settings.md, printed from the catalogue."""
 
-import sys
 from collections.abc import Iterator
 from itertools import groupby
 
@@ -13,7 +12,7 @@ from bus.settings.toml_file import FILE_BYTES_MAX
 _BEFORE = f"""\
 # Settings
 
-<!-- Written by `python -m bus.settings.page > docs/settings.md`; change bus/settings/model.py and run it again. -->
+<!-- Printed from bus/settings/model.py by `make docs`: change it there, not this page. -->
 
 All three commands (`bus`, `supervisor`, `actor`) read their settings the same way.
 A flag wins over an environment variable, that over `{FILE_NAME}`, and that over the default.
@@ -96,7 +95,3 @@ def _default(setting: Setting) -> str:
             return f"`{str(truth).lower()}`"
         case number:
             return f"`{number}`"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render_page())

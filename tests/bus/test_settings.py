@@ -979,12 +979,6 @@ def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
 # --- the page
 
 
-def test_the_page_is_up_to_date() -> None:
-    page = (REPOSITORY / "docs" / "settings.md").read_text(encoding="utf-8")
-
-    assert page == render_page(), "run: python -m bus.settings.page > docs/settings.md"
-
-
 def test_the_page_has_every_setting_and_its_example_loads(tmp_path: Path) -> None:
     page = render_page()
     [sample] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)

@@ -1,15 +1,13 @@
-"""What people read of a machine is printed from its table, and docs/states is up to date."""
+"""What people read of a machine is printed from its table."""
 
 import re
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from protocol.machine import Machine
 from protocol.machines import EDITIONS, MACHINES, machine
-from protocol.pages import all_pages, as_json, index, mermaid, page, table
-from tools.pages import FOLDER, write
+from protocol.pages import as_json, index, mermaid, page, table
 
 every_machine = pytest.mark.parametrize("name", MACHINES)
 
@@ -22,25 +20,8 @@ LIGHT = Machine(
 )
 
 
-def content(folder: Path) -> dict[str, str]:
-    return {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
-
-
 def edges_of(name: str) -> set[tuple[str, str, str]]:
     return {(here, there, label) for here, row in machine(name).edges.items() for there, label in row.items()}
-
-
-def test_the_pages_in_docs_are_those_of_the_tables() -> None:
-    assert content(FOLDER) == all_pages(), "docs/states is out of date: run `make docs`"
-
-
-def test_writing_leaves_exactly_the_pages_however_often(tmp_path: Path) -> None:
-    (tmp_path / "tester.md").write_text("a machine that is gone")
-
-    write(tmp_path)
-    write(tmp_path)
-
-    assert content(tmp_path) == all_pages()
 
 
 def test_the_json_of_a_machine() -> None:
