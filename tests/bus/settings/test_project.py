@@ -2,6 +2,9 @@
 
 import os
 import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,9 @@ def test_a_file_that_is_no_toml_is_told_with_its_line(tmp_path: Path, content: b
     assert what in problem
 
 
+NOBODY = 65534
+
+
 def test_a_file_over_the_limit_is_not_read_whole(tmp_path: Path) -> None:
     root = a_project(tmp_path)
     os.truncate(root / "callboard.toml", 50_000_000)
@@ -77,12 +83,28 @@ def test_a_named_pipe_and_links_to_nowhere_are_told_and_not_waited_for(tmp_path:
     assert "cannot be read (Too many levels of symbolic links)" in refused(circle)[0]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_told(tmp_path: Path) -> None:
-    root = a_project(tmp_path)
-    (root / "callboard.toml").chmod(0)
+@contextmanager
+def without_the_rights_of_root() -> Iterator[None]:
+    """Root may read everything, so it becomes nobody for a moment."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
 
-    assert "cannot be read (Permission denied)" in refused(root)[0]
+
+def test_a_file_that_may_not_be_read_is_told() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # unlike tmp_path, in folders that nobody may enter
+        root = a_project(Path(folder))
+        Path(folder).chmod(0o755)
+        (root / "callboard.toml").chmod(0)
+
+        with without_the_rights_of_root():
+            told = refused(root)
+
+    assert "cannot be read (Permission denied)" in told[0]
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
