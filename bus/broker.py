@@ -82,6 +82,17 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
     duplicate: bool = False
 
 
+def matches(pattern: str, subject: str) -> bool:
+    """Whether a subject falls under a pattern with the broker's wildcards."""
+    wanted, found = pattern.split("."), subject.split(".")
+    for part, actual in zip(wanted, found, strict=False):
+        if part == ">":
+            return True
+        if part not in ("*", actual):
+            return False
+    return len(wanted) == len(found)
+
+
 class Broker(Protocol):
     """One connection to a broker. All calls wait while the connection is down, and raise BusError."""
 
@@ -108,7 +119,7 @@ class Broker(Protocol):
         """The next message of a durable consumer, however long it takes. ChannelClosedError if it was deleted."""
 
     async def acknowledge(self, ack_subject: str) -> None:
-        """Settle a delivery; returns when the broker has confirmed."""
+        """Settle a delivery; returns when the broker has confirmed, or has forgotten it: then it comes again."""
 
     async def extend(self, ack_subject: str) -> None:
         """Say that a delivery is still being worked on: its redelivery is put off by the consumer's ack_wait."""

@@ -1,19 +1,22 @@
 """Dead letters: what could not be read or handled, with the reason and the original bytes.
 
 A letter's body is the original message's body, byte for byte; why and whence stand in headers. Where the broker gave
-up delivering, its advisory stands here instead and names the message, which is still in its stream.
+up delivering, its advisory stands here instead and names the message, which is still in its stream. Anything else that
+somebody has put here is shown as it is, and hides no other letter.
 """
 
+import json
 from collections.abc import AsyncIterator
 from datetime import datetime
 
 import msgspec
 
 from bus.broker import MESSAGE_ID, Broker, Delivery, Message
-from bus.errors import MessageTooLargeError
+from bus.errors import ChannelClosedError, MessageTooLargeError, ObjectCorruptError, ObjectMissingError
 from bus.objects import Objects
 from bus.retrying import surely
-from protocol.subjects import Role, Subjects
+from protocol.errors import BadSubjectError
+from protocol.subjects import MAIL_KINDS, Role, Subjects, parse_subject
 
 ABOUT = "Callboard-Dead"
 BODY = "Callboard-Body"
@@ -30,7 +33,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A dead letter; `number` names it to a person."""
+    """A dead letter; `number` names it to a person. Without a `subject` nobody knows where it was sent first."""
 
     number: int
     at: datetime
@@ -63,6 +66,7 @@ class DeadLetters:
         self._subjects = subjects
         self._objects = objects
         self._stream = subjects.stream("DEAD")
+        self._prefix = subjects.every("dead").removesuffix(">")
 
     async def bury(self, delivery: Delivery, role: Role, identifier: str, reason: str) -> None:
         """Keep a message that `role.identifier` could not handle. The caller acknowledges it afterwards."""
@@ -88,50 +92,60 @@ class DeadLetters:
 
     async def get(self, number: int) -> DeadLetter | None:
         """One dead letter."""
-        async for message in self._broker.read(self._stream, ">", number):
-            return await self._letter(message) if message.sequence == number else None
-        return None
+        message = await self._stored(self._stream, number)
+        return None if message is None else await self._letter(message)
 
     async def replay(self, letter: DeadLetter) -> None:
-        """Put the original message where it was first sent, and take the letter away. Doing it twice does it once."""
+        """Put the original message where it was first sent, and take the letter away. Doing it twice does it once.
+
+        BadSubjectError if that is no place for mail or work of this project; then nothing has happened.
+        """
+        self._check_place(letter.subject)
         headers = {MESSAGE_ID: f"replay/{letter.number}/{letter.message_id}"}
         await surely(lambda: self._broker.publish(letter.subject, letter.data, headers))
-        advised = await self._find_advised(letter.number)
-        if advised is not None:
-            await surely(lambda: self._broker.delete(*advised))
+        stored = await self._stored(self._stream, letter.number)
+        advisory = None if stored is None else self._read_advisory(stored)
+        if advisory is not None:
+            # The message that the broker gave up still lies in its stream, never to be delivered.
+            await surely(lambda: self._broker.delete(advisory.stream, advisory.stream_seq))
         await surely(lambda: self._broker.delete(self._stream, letter.number))
 
-    async def _find_advised(self, number: int) -> tuple[str, int] | None:
-        """The message that an advisory speaks of: it still lies in its stream, never to be delivered."""
-        async for message in self._broker.read(self._stream, ">", number):
-            if message.sequence == number and ABOUT not in message.headers:
-                advisory = _advisory.decode(message.data)
-                return advisory.stream, advisory.stream_seq
-            break
-        return None
+    def _check_place(self, subject: str) -> None:
+        """A letter says itself where it belongs, and whoever replays it may write nearly everywhere."""
+        if not subject:
+            raise BadSubjectError(subject, "the letter does not say where its message was sent, or the message is gone")
+        place = parse_subject(subject)
+        if place.project != self._subjects.project or place.kind not in (*MAIL_KINDS, "work"):
+            raise BadSubjectError(subject, f"only mail and work of {self._subjects.project} can be sent again")
 
     async def _letter(self, message: Message) -> DeadLetter:
-        if ABOUT not in message.headers:
-            return await self._advised_letter(message)
-        about = _about.decode(message.headers[ABOUT].encode())
-        data = await self._objects.get(message.headers[BODY]) if BODY in message.headers else message.data
+        about, advisory = _read_about(message), self._read_advisory(message)
+        if about is not None:
+            return await self._buried_letter(message, about)
+        if advisory is not None:
+            return await self._advised_letter(message, advisory)
+        return self._strange_letter(message)
+
+    async def _buried_letter(self, message: Message, about: About) -> DeadLetter:
+        data, reason, subject = message.data, about.reason, about.subject
+        if BODY in message.headers:
+            try:
+                data = await self._objects.get(message.headers[BODY])
+            except (ObjectMissingError, ObjectCorruptError) as error:
+                reason, subject = f"{reason} (it was sent to {subject}, and its body is lost: {error})", ""
         return DeadLetter(
             number=message.sequence,
             at=message.stored_at,
-            holder=message.subject.split(".dead.", 1)[-1],
-            reason=about.reason,
-            subject=about.subject,
+            holder=self._holder(message),
+            reason=reason,
+            subject=subject,
             sequence=about.sequence,
             message_id=about.message_id,
             data=data,
         )
 
-    async def _advised_letter(self, message: Message) -> DeadLetter:
-        advisory = _advisory.decode(message.data)
-        original: Message | None = None
-        async for candidate in self._broker.read(advisory.stream, ">", advisory.stream_seq):
-            original = candidate if candidate.sequence == advisory.stream_seq else None
-            break
+    async def _advised_letter(self, message: Message, advisory: _Advisory) -> DeadLetter:
+        original = await self._stored(advisory.stream, advisory.stream_seq)
         return DeadLetter(
             number=message.sequence,
             at=message.stored_at,
@@ -143,8 +157,47 @@ class DeadLetters:
             data=original.data if original else b"",
         )
 
+    def _strange_letter(self, message: Message) -> DeadLetter:
+        return DeadLetter(
+            number=message.sequence,
+            at=message.stored_at,
+            holder=self._holder(message),
+            reason="no reason was given: it was not put here by the bus",
+            subject="",
+            sequence=0,
+            message_id=message.headers.get(MESSAGE_ID, ""),
+            data=message.data,
+        )
+
+    def _holder(self, message: Message) -> str:
+        return message.subject.removeprefix(self._prefix)
+
+    def _read_advisory(self, message: Message) -> _Advisory | None:
+        """What the broker says; whatever lies on a subject of the project is not the broker's."""
+        if message.subject.startswith(self._prefix):
+            return None
+        try:
+            return _advisory.decode(message.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+
+    async def _stored(self, stream: str, sequence: int) -> Message | None:
+        """One message of a stream, if both are still there."""
+        try:
+            async for message in self._broker.read(stream, ">", sequence):
+                return message if message.sequence == sequence else None
+        except ChannelClosedError:
+            return None
+        return None
+
+
+def _read_about(message: Message) -> About | None:
+    try:
+        return _about.decode(message.headers.get(ABOUT, "").encode())
+    except msgspec.DecodeError:
+        return None
+
 
 def _ascii(about: About) -> str:
     """JSON that may stand in a header: one line of ASCII."""
-    text = msgspec.json.encode(about).decode()
-    return "".join(char if " " <= char < "\x7f" else f"\\u{ord(char):04x}" for char in text if ord(char) < 0x10000)
+    return json.dumps(msgspec.to_builtins(about)).replace("\x7f", "\\u007f")

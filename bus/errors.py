@@ -17,6 +17,7 @@ BusError
 ├── LeaseLostError             somebody else holds the lease, or nobody: stop what it covered
 ├── ObjectMissingError         the caller's or the world's: no object under that key
 ├── ObjectCorruptError         the world's: an object's bytes do not match its key
+├── SettingsError              the person's: see bus.settings.errors; stop with every problem and what to do
 └── ServerError                the embedded server cannot run
     ├── ServerBinaryError      no nats-server, or one that is too old
     ├── PortInUseError         somebody else listens there
@@ -30,12 +31,13 @@ class BusError(Exception):
 
 
 class BusUnreachableError(BusError):
-    """No connection to `url` could be made."""
+    """No connection to `url` could be made; `advice` says what a person can do."""
 
-    def __init__(self, url: str, reason: str) -> None:
+    def __init__(self, url: str, reason: str, advice: str = "") -> None:
         self.url = url
         self.reason = reason
-        super().__init__(f"cannot reach NATS at {url}: {reason}")
+        self.advice = advice
+        super().__init__(f"cannot reach NATS at {url}: {reason}{'; ' + advice if advice else ''}")
 
 
 class BusClosedError(BusError):

@@ -7,7 +7,8 @@ class Exit(IntEnum):
     """What a command's exit code says."""
 
     OK = 0
-    FAILED = 1  # it did not work, or what was checked is not as it should be
+    FAILED = 1  # it did not work, or what was asked for is not there or not as it should be
     USAGE = 2  # the command line or the settings are wrong; nothing was done
     UNREACHABLE = 3  # the broker cannot be reached or cannot run; nothing was done
     INTERRUPTED = 130  # Ctrl-C; what had been acknowledged stays
+    TERMINATED = 143  # told to end, or the terminal was closed; what had been acknowledged stays

@@ -5,6 +5,7 @@ restarts and elections, so nothing else has to be kept. A lease only decides who
 protected by the journal's fence.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -19,6 +20,10 @@ from protocol.subjects import Subjects
 
 LEASE_SECONDS = 20
 """Longer than a broker election (4 to 9 seconds), so that an election is not taken for a death."""
+
+DOUBTS_MAX = 50
+DOUBT_SECONDS = 0.1
+"""How often and how long a read that is older than a refusal is asked for again."""
 
 OPERATION = "KV-Operation"
 
@@ -74,7 +79,7 @@ class Leases:
             revision = await self._write(lease.key, value, lease.revision)
         except WrongLastSequenceError as refusal:
             # Lost, or our own write whose answer was lost.
-            current = await self.holder(lease.key)
+            current = await self._holder_after(lease.key, refusal)
             if current is None or (current.owner, current.epoch) != (lease.owner, lease.epoch):
                 raise LeaseLostError(lease.key, lease.owner) from refusal
             return current
@@ -91,9 +96,17 @@ class Leases:
 
     async def holder(self, key: str) -> Lease | None:
         """Who holds a lease now."""
+        return _current(key, await self._last(key))
+
+    async def _holder_after(self, key: str, refusal: WrongLastSequenceError) -> Lease | None:
+        """Who holds a lease, from a read that is no older than a refusal: a broker that is just back may give one."""
         last = await self._last(key)
-        holder = _read(last)
-        return None if last is None or holder is None else _lease(key, last.sequence, holder)
+        for _ in range(DOUBTS_MAX):
+            if (last.sequence if last else 0) >= (refusal.actual or 0):
+                break
+            await asyncio.sleep(DOUBT_SECONDS)
+            last = await self._last(key)
+        return _current(key, last)
 
     async def all(self, prefix: str = "") -> AsyncIterator[tuple[Lease, Holder]]:
         """All leases that are held, with what their holders say of themselves."""
@@ -119,6 +132,11 @@ def _read(message: Message | None) -> Holder | None:
     if message is None or not message.data:
         return None
     return _holder.decode(message.data)
+
+
+def _current(key: str, last: Message | None) -> Lease | None:
+    holder = _read(last)
+    return None if last is None or holder is None else _lease(key, last.sequence, holder)
 
 
 def _lease(key: str, revision: int, holder: Holder) -> Lease:

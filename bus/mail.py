@@ -33,7 +33,10 @@ class Letter:
         return self.delivery.ack_subject
 
     async def acknowledge(self) -> None:
-        """Settle it, after what it led to is recorded; returns when the broker has confirmed."""
+        """Settle it, after what it led to is recorded; returns when the broker has confirmed.
+
+        A broker that was killed may have forgotten that it delivered it: then it comes again all the same.
+        """
         await surely(lambda: self._broker.acknowledge(self.ack_subject))
 
     async def extend(self) -> None:

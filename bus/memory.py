@@ -25,6 +25,7 @@ from bus.broker import (
     Delivery,
     Message,
     StreamPlan,
+    matches,
 )
 from bus.errors import (
     BusClosedError,
@@ -35,17 +36,6 @@ from bus.errors import (
 )
 
 MESSAGE_BYTES_MAX = 1024 * 1024
-
-
-def matches(pattern: str, subject: str) -> bool:
-    """Whether a subject falls under a pattern with the broker's wildcards."""
-    wanted, found = pattern.split("."), subject.split(".")
-    for part, actual in zip(wanted, found, strict=False):
-        if part == ">":
-            return True
-        if part not in ("*", actual):
-            return False
-    return len(wanted) == len(found)
 
 
 class _Consumer:

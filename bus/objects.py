@@ -18,6 +18,8 @@ from bus.topology import OBJECTS
 from protocol.subjects import Subjects
 
 CHUNK_BYTES = 128 * 1024
+HEADERS_BYTES = 512
+"""Room for a chunk's headers within the broker's limit."""
 _KEY = re.compile(r"sha256-[0-9a-f]{64}")
 
 
@@ -54,7 +56,7 @@ class Objects:
         if await self._describe(key) is not None:
             return key
         nuid = secrets.token_hex(11)  # chunks of a put that never finished are never mixed with ours
-        chunks = list(_split(data))
+        chunks = list(_split(data, min(CHUNK_BYTES, self._broker.message_bytes_max - HEADERS_BYTES)))
         for number, chunk in enumerate(chunks):
             # One by one: chunks are read back in stream order, and one that has to be sent again would come late.
             await self._put_chunk(nuid, number, chunk)
@@ -95,6 +97,6 @@ class Objects:
         return self._subjects.object_meta(OBJECTS, base64.urlsafe_b64encode(key.encode()).decode())
 
 
-def _split(data: bytes) -> Iterator[bytes]:
-    for start in range(0, len(data), CHUNK_BYTES):
-        yield data[start : start + CHUNK_BYTES]
+def _split(data: bytes, chunk_bytes: int) -> Iterator[bytes]:
+    for start in range(0, len(data), chunk_bytes):
+        yield data[start : start + chunk_bytes]

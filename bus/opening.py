@@ -8,34 +8,48 @@ import asyncio
 import fcntl
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from bus import server
+from bus.broker import Broker
 from bus.bus import Bus
+from bus.errors import BusUnreachableError, ChannelClosedError, NotAcknowledgedError, ServerError
 from bus.jetstream.broker import JetStreamBroker
 from bus.jetstream.connection import Connection, ConnectOptions
-from bus.settings import Loaded, make_state_folder, resolve, state_folder
-from bus.topology import apply_topology, plan_topology
+from bus.server.files import POLL_SECONDS, make_private_folder, telling_why
+from bus.server.record import read_record
+from bus.settings import Loaded, Problem, SettingsError, make_state_folder, resolve, state_folder
+from bus.topology import Topology, apply_topology, plan_topology
 from protocol.subjects import Role, Subjects
 
 CONNECT_SECONDS = 5.0
+PREPARE_SECONDS = 5.0
+PREPARE_PAUSE_SECONDS = 0.1
+USERS = "users.lock"
 
 
 def server_folder(loaded: Loaded, environ: Mapping[str, str]) -> Path:
-    """Where the embedded server of this project lives; made if it is not there."""
+    """Where the embedded server of this project lives; what it is in is made if it is not there."""
     settings = loaded.settings
     folder = state_folder(settings.project, loaded.root, settings.state_folder, environ)
     return make_state_folder(folder, loaded.root) / "broker"
 
 
 @asynccontextmanager
-async def open_bus(loaded: Loaded, environ: Mapping[str, str], role: Role) -> AsyncIterator[Bus]:
-    """The project's bus with its topology in place, under the identity of `role`."""
+async def open_bus(
+    loaded: Loaded, environ: Mapping[str, str], role: Role, *, migrate: bool = True
+) -> AsyncIterator[Bus]:
+    """The project's bus with its topology in place, under the identity of `role`.
+
+    Without `migrate` only what is missing is created: whoever just looks, perhaps with other settings or an older
+    version, must not change what those who work there have set up.
+    """
     settings, subjects = loaded.settings, Subjects(loaded.settings.project)
-    async with _broker_address(loaded, environ, role, subjects) as (url, secrets):
+    async with _broker_address(loaded, environ, role) as (url, secrets):
         options = ConnectOptions(
             url=url,
             name=f"callboard {settings.project} {role}",
@@ -52,56 +66,122 @@ async def open_bus(loaded: Loaded, environ: Mapping[str, str], role: Role) -> As
             lease_seconds=settings.bus.lease_seconds,
             ack_wait_seconds=settings.bus.ack_wait_seconds,
         )
+        topology = plan_topology(
+            subjects, replicas=settings.bus.replicas, ack_wait_seconds=settings.bus.ack_wait_seconds
+        )
         try:
-            topology = plan_topology(
-                subjects, replicas=settings.bus.replicas, ack_wait_seconds=settings.bus.ack_wait_seconds
-            )
-            await apply_topology(broker, topology)
+            await _prepare(broker, topology, url, migrate=migrate)
             yield bus
         finally:
             await bus.close()
 
 
+async def _prepare(broker: Broker, topology: Topology, url: str, *, migrate: bool) -> None:
+    """Put the topology in place; a broker that has just started may need a moment, one without JetStream never can."""
+    deadline = time.monotonic() + PREPARE_SECONDS
+    while True:
+        try:
+            await (apply_topology(broker, topology) if migrate else _create_missing(broker, topology))
+        except NotAcknowledgedError as error:
+            if time.monotonic() > deadline:
+                reason = f"its JetStream does not answer ({error.reason})"
+                raise BusUnreachableError(url, reason, "enable JetStream there") from error
+        else:
+            return
+        await asyncio.sleep(PREPARE_PAUSE_SECONDS)
+
+
+async def _create_missing(broker: Broker, topology: Topology) -> None:
+    created = set()
+    for plan in topology.streams:
+        try:
+            await broker.last(plan.name, ">")
+        except ChannelClosedError:
+            await broker.ensure_stream(plan)
+            created.add(plan.name)
+    for consumer in topology.consumers:
+        if consumer.stream in created:
+            await broker.ensure_consumer(consumer)
+
+
 @asynccontextmanager
 async def _broker_address(
-    loaded: Loaded, environ: Mapping[str, str], role: Role, subjects: Subjects
+    loaded: Loaded, environ: Mapping[str, str], role: Role
 ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
     if loaded.settings.bus.url:
         yield loaded.settings.bus.url, _secrets(loaded, environ)
         return
-    folder = server_folder(loaded, environ)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    users = os.open(folder / "users.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    using = embedded_server(loaded, environ, keep=False)
+    entering = asyncio.ensure_future(asyncio.to_thread(using.__enter__))
+    try:
+        running = await asyncio.shield(entering)
+        yield running.url, server.credentials(running.folder, role)
+    finally:
+        # A thread cannot be cancelled: what it started meanwhile must be ended all the same.
+        await asyncio.wait([entering])
+        if entering.exception() is None:
+            await asyncio.to_thread(using.__exit__, None, None, None)
+
+
+@contextmanager
+def embedded_server(loaded: Loaded, environ: Mapping[str, str], *, keep: bool) -> Iterator[server.RunningServer]:
+    """The project's embedded server, found or started, while the context is open; blocks.
+
+    Whoever leaves last stops it, unless somebody has asked to keep it. Raises ServerError and SettingsError.
+    """
+    folder, settings = server_folder(loaded, environ), loaded.settings
+    with telling_why(folder):
+        make_private_folder(folder)
+        users = os.open(folder / USERS, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         # Taken before the server is looked for, so that nobody stops it between finding and using it.
-        await asyncio.to_thread(fcntl.flock, users, fcntl.LOCK_SH)
-        running = await asyncio.to_thread(server.start_or_adopt, folder, subjects, loaded.settings.server, keep=False)
-        yield running.url, server.credentials(folder, role)
+        _enter(users, folder, settings.server.start_seconds + 2 * settings.server.stop_seconds)
+        yield server.start_or_adopt(
+            folder,
+            Subjects(settings.project),
+            settings.server,
+            keep=keep,
+            message_bytes_max=settings.bus.message_bytes_max,
+        )
     finally:
-        await asyncio.to_thread(_leave, folder, users, loaded.settings.server.stop_seconds)
+        _leave(users, folder, settings.server.stop_seconds)
 
 
-def _leave(folder: Path, users: int, stop_seconds: float) -> None:
+def _enter(users: int, folder: Path, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return fcntl.flock(users, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # Somebody is stopping the server, which does not take long.
+            if time.monotonic() > deadline:
+                raise ServerError(f"another process has held {folder / USERS} for {seconds:g} s") from None
+            time.sleep(POLL_SECONDS)
+
+
+def _leave(users: int, folder: Path, stop_seconds: float) -> None:
     """Stop the server if nobody else uses it and nobody asked to keep it."""
     try:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return
     else:
-        running = server.find_running(folder)
-        if running is not None and not running.keep:
+        record = read_record(folder)
+        if record is None or not record.keep:
             server.stop(folder, stop_seconds)
     finally:
         os.close(users)
 
 
 def _secrets(loaded: Loaded, environ: Mapping[str, str]) -> dict[str, Any]:
-    """How we identify ourselves to a broker of the person's."""
+    """How we identify ourselves to a broker of the person's; SettingsError if what the settings name is of no use."""
     chosen = loaded.settings.bus
     found: dict[str, Any] = {}
     if chosen.credentials:
         is_seed = Path(chosen.credentials).suffix == ".nk"
-        found["nkeys_seed" if is_seed else "user_credentials"] = chosen.credentials
+        found["nkeys_seed" if is_seed else "user_credentials"] = _readable(
+            loaded, "bus.credentials", chosen.credentials
+        )
     if chosen.user:
         found["user"] = chosen.user
     if chosen.password is not None:
@@ -109,10 +189,31 @@ def _secrets(loaded: Loaded, environ: Mapping[str, str]) -> dict[str, Any]:
     if chosen.token is not None:
         found["token"] = resolve(chosen.token, environ, loaded.root).reveal()
     if chosen.tls.ca or chosen.tls.cert or chosen.url.startswith("tls://"):
-        context = ssl.create_default_context(cafile=chosen.tls.ca or None)
-        if chosen.tls.cert:
-            context.load_cert_chain(chosen.tls.cert, chosen.tls.key)
-        found["tls"] = context
+        found["tls"] = _tls(loaded)
         if chosen.tls.hostname:
             found["tls_hostname"] = chosen.tls.hostname
     return found
+
+
+def _tls(loaded: Loaded) -> ssl.SSLContext:
+    chosen, key = loaded.settings.bus.tls, "bus.tls.ca"
+    try:
+        context = ssl.create_default_context(cafile=_readable(loaded, key, chosen.ca) if chosen.ca else None)
+        key = "bus.tls.cert"
+        if chosen.cert:
+            context.load_cert_chain(_readable(loaded, key, chosen.cert), _readable(loaded, "bus.tls.key", chosen.key))
+    except ssl.SSLError as error:
+        raise _unusable(loaded, key, f"is not what TLS needs ({error.reason or error})") from error
+    return context
+
+
+def _readable(loaded: Loaded, key: str, path: str) -> str:
+    try:
+        Path(path).open("rb").close()
+    except OSError as error:
+        raise _unusable(loaded, key, f"names {path}, which cannot be read ({error.strerror})") from error
+    return path
+
+
+def _unusable(loaded: Loaded, key: str, what: str) -> SettingsError:
+    return SettingsError([Problem(place=loaded.sources[key], key=key, what=what, fix="name the right file")])

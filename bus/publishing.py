@@ -10,13 +10,18 @@ from typing import Literal
 
 import msgspec
 
+from bus.board import Posted
 from bus.bus import Bus
+from bus.errors import NotAcknowledgedError
 from protocol.codec import encode
+from protocol.errors import MalformedMessageError
 from protocol.marks import message_id
 from protocol.messages import Envelope, SpecUpload
 from protocol.routing import address
 
 INLINE_BYTES_MAX = 256 * 1024
+HEADERS_BYTES = 1024
+"""Room for the headers beside a message: the broker's limit is for both."""
 CLAIMS_MAX = 100
 
 
@@ -26,6 +31,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     spec: str
     revision: int
     digest: str
+    recipient: str
     sent: bool
 
 
@@ -44,41 +50,60 @@ _published = msgspec.json.Decoder(Published)
 async def publish_spec(bus: Bus, *, spec: str, markdown: str, edition: str, now: datetime) -> Publication:
     """Send a valid spec to whoever takes specs in this edition; the same text again sends nothing."""
     digest = hashlib.sha256(markdown.encode()).hexdigest()
+    wanted = Published(spec=spec, revision=1, digest=digest, recipient=_recipient(edition), sent=False)
     key = f"specs.{spec}"
     for _ in range(CLAIMS_MAX):
         posted = await bus.board.get(key)
-        before = _published.decode(posted.value) if posted is not None and posted.value is not None else None
-        if before is not None and before.digest == digest and before.sent:
-            return Publication(status="unchanged", spec=spec, revision=before.revision, digest=digest)
-        claim = before
-        if claim is None or claim.digest != digest:
-            number = 1 if before is None else before.revision + 1
-            claim = Published(spec=spec, revision=number, digest=digest, sent=False)
+        before = _read(posted)
+        claim = _claim(before, wanted)
+        if claim.sent:
+            return Publication(status="unchanged", spec=spec, revision=claim.revision, digest=digest)
         revision = await bus.board.replace(key, encode(claim), posted.revision if posted else 0)
         if revision is None:
             continue  # somebody else published meanwhile: look again
-        await bus.mail.send(await _envelope(bus, claim, markdown, edition, now))
+        await bus.mail.send(await _envelope(bus, claim, markdown, now))
         await bus.board.replace(key, encode(msgspec.structs.replace(claim, sent=True)), revision)
         status: Literal["published", "revised"] = "published" if claim.revision == 1 else "revised"
         return Publication(status=status, spec=spec, revision=claim.revision, digest=digest)
-    raise RuntimeError(f"{key} changed {CLAIMS_MAX} times while it was being published")
+    raise NotAcknowledgedError(key, f"others changed it {CLAIMS_MAX} times meanwhile; publish again")
 
 
-async def _envelope(bus: Bus, claim: Published, markdown: str, edition: str, now: datetime) -> Envelope:
-    data = markdown.encode()
-    by_reference = len(data) > INLINE_BYTES_MAX
-    upload = SpecUpload(
-        spec=claim.spec,
-        revision=claim.revision,
-        markdown="" if by_reference else markdown,
-        object=await bus.objects.put(data) if by_reference else "",
-        digest=claim.digest,
-    )
-    return Envelope(
+def _read(posted: Posted | None) -> Published | None:
+    if posted is None or posted.value is None:
+        return None
+    try:
+        return _published.decode(posted.value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = f"what stands on the board under {posted.key} was not written by publishing: {error}"
+        raise MalformedMessageError(reason, posted.value) from error
+
+
+def _recipient(edition: str) -> str:
+    return address("architect" if edition == "classic" else "pm", "main")
+
+
+def _claim(before: Published | None, wanted: Published) -> Published:
+    """What stands there if it is the same text for the same recipient, sent or perhaps not; else the next revision."""
+    if before is None:
+        return wanted
+    if (before.digest, before.recipient) == (wanted.digest, wanted.recipient):
+        return before
+    return msgspec.structs.replace(wanted, revision=before.revision + 1)
+
+
+async def _envelope(bus: Bus, claim: Published, markdown: str, now: datetime) -> Envelope:
+    """The message that carries the spec, or where it is large its key in the object store."""
+    upload = SpecUpload(spec=claim.spec, revision=claim.revision, markdown=markdown, digest=claim.digest)
+    envelope = Envelope(
         id=message_id(f"spec.{claim.spec}", claim.revision, 0),
         kind="REQUEST",
         sender=address("person", "person"),
-        recipient=address("architect" if edition == "classic" else "pm", "main"),
+        recipient=claim.recipient,
         payload=upload,
         sent_at=now,
     )
+    data = markdown.encode()
+    if len(data) <= INLINE_BYTES_MAX and len(encode(envelope)) + HEADERS_BYTES <= bus.broker.message_bytes_max:
+        return envelope
+    by_reference = msgspec.structs.replace(upload, markdown="", object=await bus.objects.put(data))
+    return msgspec.structs.replace(envelope, payload=by_reference)

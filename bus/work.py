@@ -31,7 +31,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def taken_over(self) -> bool:
-        """Whether somebody else may have begun it."""
+        """Whether somebody else has had it. No proof of the contrary: a broker that is killed forgets deliveries."""
         return self.letter.delivery.delivered > 1
 
 

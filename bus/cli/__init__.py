@@ -2,12 +2,15 @@
 
 import sys
 
-from bus.cli import dead, history, machines, publish, server, tail
-from bus.cli.app import app, run_app
-
-__all__ = ["app", "dead", "history", "machines", "main", "publish", "server", "tail"]
+from bus.exits import Exit
 
 
 def main() -> None:
-    """Entry point of the command."""
-    sys.exit(run_app())
+    """Entry point of the command. It imports here, so that Ctrl-C is no traceback however early it comes."""
+    try:
+        from bus.cli.commands import run_command  # noqa: PLC0415 -- see above
+
+        code = run_command(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = Exit.INTERRUPTED
+    sys.exit(code)

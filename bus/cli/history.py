@@ -1,87 +1,135 @@
 """`bus journal` and `bus verify`: the record of everything, to read and to check."""
 
-from typing import Annotated
+import base64
+from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from bus.cli.app import Json, app, person_bus, run, say, show, show_json
+from bus.bus import Bus
+from bus.cli.app import Json, app, person_bus
+from bus.cli.failures import CommandError
+from bus.cli.lines import UNKNOWN, UNREADABLE, record_line
+from bus.cli.output import counted, one_line, say, show, show_bytes, show_json
+from bus.cli.running import run, while_somebody_reads
 from bus.exits import Exit
 from bus.journal import Entry
-from protocol.errors import BadSubjectError, MalformedMessageError, UnsupportedSchemaError
-from protocol.record import Record
-from protocol.subjects import parse_subject
+from protocol.errors import BadSubjectError
+from protocol.subjects import check_id, parse_subject
 from protocol.verification import Transition
 from protocol.verification import verify as replay
+
+
+class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A session in the list: how many records it has and the state after the last of them."""
+
+    machine: str
+    session: str
+    records: int
+    state: str
 
 
 @app.command(epilog="Examples: bus journal · bus journal s-1.1 · bus journal main --follow --json")
 def journal(
     context: typer.Context,
     session: Annotated[str, typer.Argument(help="The session; without it all sessions are listed.")] = "",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
     json: Json = False,
 ) -> int:
-    """Show the records of a session, or list the sessions."""
+    """Show the records of a session, or list the sessions.
 
-    async def work() -> None:
-        async with person_bus(context) as bus:
-            if not session and not follow:
-                sessions: dict[str, tuple[int, str]] = {}
-                async for entry in bus.journal.read():
-                    count, _ = sessions.get(entry.subject, (0, ""))
-                    sessions[entry.subject] = (count + 1, _state(entry))
-                for subject, (count, state) in sessions.items():
-                    _show_session(subject, count, state, json=json)
-                return
-            entries = bus.journal.follow(session=session) if follow else bus.journal.read(session=session)
-            async for entry in entries:
-                _show_entry(entry, json=json)
-
-    run(work)
+    With --json the list is one array and records are one line each, as they are stored.
+    """
+    if session:
+        check_id(session)
+    if not session and not follow:
+        run(lambda: _list_sessions(context, json=json))
+    else:
+        run(lambda: _show_records(context, session, follow=follow, json=json))
     return Exit.OK
 
 
-def _state(entry: Entry) -> str:
-    try:
-        return entry.record().state_to
-    except (MalformedMessageError, UnsupportedSchemaError):
-        return "?"
-
-
-def _show_session(subject: str, count: int, state: str, *, json: bool) -> None:
-    parsed = parse_subject(subject)
+async def _list_sessions(context: typer.Context, *, json: bool) -> None:
+    found: dict[str, SessionSummary] = {}
+    async with person_bus(context) as bus:
+        async for entry in bus.journal.read():
+            before = found.get(entry.subject)
+            found[entry.subject] = _summary(entry, 1 if before is None else before.records + 1)
     if json:
-        show_json({"machine": parsed.role, "session": parsed.id, "records": count, "state": state})
-    else:
-        show(f"{parsed.role:18} {parsed.id:24} {count:6} records  {state}")
+        show_json(list(found.values()))
+        return
+    for one in found.values():
+        show(f"{one.machine:18} {one.session:24} {one.records:6} records  {one_line(one.state)}")
+    say(counted(len(found), "session") if found else "no session has recorded anything yet")
+
+
+def _summary(entry: Entry, records: int) -> SessionSummary:
+    try:
+        state = entry.record().state_to
+    except UNREADABLE:
+        state = UNKNOWN
+    machine, session = _place(entry)
+    return SessionSummary(machine=machine, session=session, records=records, state=state)
+
+
+async def _show_records(context: typer.Context, session: str, *, follow: bool, json: bool) -> None:
+    shown = 0
+    async with person_bus(context) as bus, while_somebody_reads() if follow else nullcontext():
+        if follow:
+            say(f"following {session or 'all sessions'}")
+        async for entry in _entries(bus, session, follow=follow):
+            _show_entry(entry, json=json)
+            shown += 1
+    if not shown:
+        raise _no_session(session)
+
+
+def _entries(bus: Bus, session: str, *, follow: bool) -> AsyncIterator[Entry]:
+    return bus.journal.follow(session=session) if follow else bus.journal.read(session=session)
+
+
+def _no_session(session: str) -> CommandError:
+    return CommandError(Exit.FAILED, f"there is no record of a session {session}; `bus journal` lists the sessions")
 
 
 def _show_entry(entry: Entry, *, json: bool) -> None:
     try:
         record = entry.record()
-    except (MalformedMessageError, UnsupportedSchemaError) as error:
-        show_json({"sequence": entry.sequence, "subject": entry.subject, "unreadable": str(error)}) if json else show(
-            f"{entry.sequence:6} {entry.subject}: unreadable: {error}"
-        )
+        line = msgspec.json.format(entry.data, indent=-1).decode()
+    except (*UNREADABLE, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if json:
+            show_json(_unreadable(entry, str(error)))
+        else:
+            machine, session = _place(entry)
+            show(one_line(f"{machine} {session}     ?  sequence {entry.sequence} is unreadable: {error}"))
         return
-    show(entry.data.decode() if json else _line(record))
+    if json:
+        show_bytes(line.encode() + b"\n")
+    else:
+        show(record_line(record))
 
 
-def _line(record: Record) -> str:
-    step = record.state_to if record.state_from == record.state_to else f"{record.state_from} → {record.state_to}"
-    event = _tag(record.event)
-    effects = ", ".join(_tag(effect) for effect in record.effects)
-    at = record.at.isoformat(timespec="milliseconds")
-    return f"{record.n:6} {at} {step:28} {event}{'  ⇒ ' + effects if effects else ''}"
+def _place(entry: Entry) -> tuple[str, str]:
+    """Machine and session by the subject, which the record inside may contradict."""
+    try:
+        subject = parse_subject(entry.subject)
+    except BadSubjectError:
+        return UNKNOWN, one_line(entry.subject)
+    return subject.role, subject.id
 
 
-def _tag(raw: msgspec.Raw) -> str:
-    """What an event or effect calls itself: its first text value."""
-    value = msgspec.json.decode(raw)
-    if isinstance(value, dict):
-        return next((str(item) for item in value.values() if isinstance(item, str)), "?")
-    return str(value)
+def _unreadable(entry: Entry, reason: str, rule: str = "unreadable") -> dict[str, Any]:
+    machine, session = _place(entry)
+    return {
+        "machine": machine,
+        "session": session,
+        "sequence": entry.sequence,
+        "rule": rule,
+        "reason": reason,
+        "data_base64": base64.b64encode(entry.data).decode(),
+    }
 
 
 @app.command(epilog="Examples: bus verify · bus verify s-1.1 --json")
@@ -91,35 +139,35 @@ def verify(
     json: Json = False,
 ) -> int:
     """Replay the recorded transitions against the machines; exit 1 and the offending records if any is illegal."""
+    if session:
+        check_id(session)
 
-    async def work() -> tuple[list[Transition], list[dict[str, object]]]:
-        taken: list[Transition] = []
-        unreadable: list[dict[str, object]] = []
+    async def work() -> list[Transition | dict[str, Any]]:
         async with person_bus(context) as bus:
-            async for entry in bus.journal.read(session=session):
-                try:
-                    taken.append(_transition(entry))
-                except (MalformedMessageError, UnsupportedSchemaError, BadSubjectError) as error:
-                    unreadable.append({"sequence": entry.sequence, "subject": entry.subject, "reason": str(error)})
-        return taken, unreadable
+            return [_transition(entry) async for entry in bus.journal.read(session=session)]
 
-    taken, offending = run(work)
-    for offence in replay(taken):
-        offending.append({**msgspec.to_builtins(offence.transition), "rule": offence.rule, "reason": offence.reason})
+    taken = run(work)
+    if session and not taken:
+        raise _no_session(session)
+    offences = list(_offences(taken))
     if json:
-        show_json({"records": len(taken), "offences": offending})
+        show_json({"records": len(taken), "offences": offences})
     else:
-        for one in offending:
-            show(f"{one.get('session', one.get('subject'))} {one.get('n', '')}: {one['reason']}")
-        say(f"{len(taken)} records, {len(offending)} offences")
-    return Exit.FAILED if offending else Exit.OK
+        for one in offences:
+            place = f"record {one['n']}" if "n" in one else f"sequence {one['sequence']}"
+            show(one_line(f"{one['machine']} {one['session']} {place}: {one['reason']}"))
+        say(f"{counted(len(taken), 'record')}, {counted(len(offences), 'offence')}")
+    return Exit.FAILED if offences else Exit.OK
 
 
-def _transition(entry: Entry) -> Transition:
-    """What a record says happened, under the name that its subject gives it."""
-    record, subject = entry.record(), parse_subject(entry.subject)
-    if (record.machine, record.session) != (subject.role, subject.id):
-        raise MalformedMessageError(f"the record says {record.machine} {record.session}", entry.data)
+def _transition(entry: Entry) -> Transition | dict[str, Any]:
+    """What a record says happened, or the offence of saying nothing, or of saying it under another's name."""
+    try:
+        record = entry.record()
+    except UNREADABLE as error:
+        return _unreadable(entry, str(error))
+    if (record.machine, record.session) != _place(entry):
+        return _unreadable(entry, f"the record says that it is of {record.machine} {record.session}", "name")
     return Transition(
         machine=record.machine,
         session=record.session,
@@ -127,3 +175,21 @@ def _transition(entry: Entry) -> Transition:
         state_from=record.state_from,
         state_to=record.state_to,
     )
+
+
+def _offences(taken: list[Transition | dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Every offence in the order of the records."""
+    waiting: list[dict[str, Any]] = []
+
+    def readable() -> Iterator[Transition]:
+        for one in taken:
+            if isinstance(one, Transition):
+                yield one
+            else:
+                waiting.append(one)
+
+    for offence in replay(readable()):
+        yield from waiting
+        waiting.clear()
+        yield {**msgspec.to_builtins(offence.transition), "rule": offence.rule, "reason": offence.reason}
+    yield from waiting

@@ -1,72 +1,96 @@
 """`bus tail`: listen to what is being said."""
 
-from typing import Annotated
+import base64
+from contextlib import suppress
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from bus.broker import Message
-from bus.cli.app import Json, app, person_bus, run, say, show, show_json
+from bus.bus import Bus
+from bus.cli.app import Json, app, loaded_settings, person_bus
+from bus.cli.failures import CommandError
+from bus.cli.lines import data_line
+from bus.cli.output import one_line, say, show, show_json
+from bus.cli.running import run, while_somebody_reads
 from bus.exits import Exit
-from protocol.codec import decode_envelope
-from protocol.errors import BadSubjectError, MalformedMessageError, UnsupportedSchemaError
-from protocol.subjects import Subjects, check_token
+from bus.retrying import surely
+from protocol.subjects import KINDS, Subjects, check_token
 
-PREVIEW_CHARACTERS = 200
+_ANY, _REST = "*", ">"
 
 
-@app.command(epilog="Examples: bus tail · bus tail 'request.>' · bus tail 'event.coder.*' --json")
+@app.command(epilog="Examples: bus tail · bus tail 'request.>' · bus tail 'event.coder.*' --json | head -1")
 def tail(
     context: typer.Context,
-    subject: Annotated[str, typer.Argument(help="What to listen to, after callboard.<project>.")] = ">",
-    count: Annotated[int, typer.Option(help="Stop after so many messages (0: never).")] = 0,
+    subject: Annotated[
+        str, typer.Argument(help=f"What to listen to, after callboard.<project>: {', '.join(KINDS)}; * and > are any.")
+    ] = ">",
+    count: Annotated[int, typer.Option(min=0, help="Stop after so many messages (0: never).")] = 0,
     json: Json = False,
 ) -> int:
-    """Show messages as they are sent, until Ctrl-C."""
+    """Show messages as they are sent, until Ctrl-C.
+
+    With --json one line each: `message` is what was sent or, where that is no JSON, `data_base64` its bytes.
+    """
+    pattern = _pattern(Subjects(loaded_settings(context).settings.project), subject)
 
     async def work() -> None:
-        async with person_bus(context) as bus:
-            pattern = _pattern(bus.subjects, subject)
-            repeated = bus.subjects.live("journal").removesuffix("journal.>")
-            seen = 0
-            async with bus.broker.listen(pattern) as messages:
-                say(f"listening to {pattern}")
-                while not count or seen < count:
-                    message = await messages.get()
-                    if message is None:
-                        say("the connection was interrupted: messages may be missing here")
-                    elif not message.subject.startswith(repeated) and not message.sequence:
-                        _show(message, json=json)
-                        seen += 1
+        async with person_bus(context) as bus, while_somebody_reads():
+            await _listen(bus, pattern, count, json=json)
 
     run(work)
     return Exit.OK
 
 
-def _pattern(subjects: Subjects, text: str) -> str:
-    """The whole subject that a person means; wildcards are welcome here, noise is not."""
-    prefix = subjects.everything.removesuffix(">")
-    tokens = text.removeprefix(prefix).split(".")
-    for place, token in enumerate(tokens):
-        last = place == len(tokens) - 1
-        if token != "*" and not (token == ">" and last):  # noqa: S105 -- a subject's token
-            check_token(token)
-    if not tokens:
-        raise BadSubjectError(text, "name at least one token")
-    return prefix + ".".join(tokens)
+async def _listen(bus: Bus, pattern: str, count: int, *, json: bool) -> None:
+    seen = 0
+    async with bus.broker.listen(pattern) as messages:
+        say(f"listening to {pattern}")
+        while not count or seen < count:
+            message = await messages.get()
+            if message is None:
+                await _check_connection(bus)
+                say("the connection was interrupted: messages may be missing here")
+            elif not message.sequence:  # what has one is the broker's repetition of what it has stored
+                _show(message, json=json)
+                seen += 1
+
+
+async def _check_connection(bus: Bus) -> None:
+    """Wait until the broker answers; raises if the connection is closed for good, which looks like a gap at first."""
+    await surely(lambda: bus.broker.last(bus.subjects.stream("JOURNAL"), bus.subjects.everything))
 
 
 def _show(message: Message, *, json: bool) -> None:
     if json:
-        show_json({"subject": message.subject, "at": message.stored_at, "data": _text(message.data)})
-        return
-    try:
-        envelope = decode_envelope(message.data)
-    except (MalformedMessageError, UnsupportedSchemaError):
-        show(f"{message.subject}  {_text(message.data)[:PREVIEW_CHARACTERS]}")
-        return
-    payload = type(envelope.payload).__name__
-    show(f"{message.subject}  {envelope.kind} {payload}  {envelope.sender} → {envelope.recipient}  {envelope.id}")
+        show_json(_as_json(message))
+    else:
+        show(f"{one_line(message.subject)}  {data_line(message.data)}")
 
 
-def _text(data: bytes) -> str:
-    return data.decode(errors="replace")
+def _pattern(subjects: Subjects, text: str) -> str:
+    """The whole subject that a person means; wildcards are welcome here, noise is not."""
+    prefix = subjects.everything.removesuffix(_REST)
+    kind, *rest = tokens = text.removeprefix(prefix).split(".")
+    wrong = ""
+    if kind == "callboard":
+        wrong = "it is another project's, which --project chooses"
+    elif kind not in (*KINDS, _ANY, _REST):
+        wrong = f"it must begin with one of {', '.join(KINDS)}, * or >"
+    elif _REST in tokens[:-1]:
+        wrong = "> stands for all the rest, so nothing can follow it"
+    if wrong:
+        raise CommandError(Exit.USAGE, f"nothing is ever said on {text!r}: {wrong}")
+    for token in rest:
+        if token not in (_ANY, _REST):
+            check_token(token)
+    return prefix + ".".join(tokens)
+
+
+def _as_json(message: Message) -> dict[str, Any]:
+    facts = {"subject": message.subject, "at": message.stored_at}
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {**facts, "message": msgspec.json.decode(message.data)}
+    return {**facts, "data_base64": base64.b64encode(message.data).decode()}

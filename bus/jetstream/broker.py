@@ -10,21 +10,26 @@ from typing import Any
 import msgspec
 from nats.aio.msg import Msg
 
-from bus.broker import SEQUENCE, Acknowledged, ConsumerPlan, Delivery, Message, StreamPlan
+from bus.broker import SEQUENCE, Acknowledged, ConsumerPlan, Delivery, Message, StreamPlan, matches
 from bus.errors import (
     BrokerRefusedError,
     BusError,
     ChannelClosedError,
+    NoResponderError,
     NotAcknowledgedError,
     StorageFullError,
     WrongLastSequenceError,
 )
 from bus.jetstream.connection import Connection, is_status
 from bus.jetstream.plans import consumer_config, differing_keys, stream_config
-from bus.jetstream.puller import Puller
+from bus.jetstream.puller import Puller, ack_tokens
+from bus.retrying import surely
 
 API = "$JS.API"
 API_SECONDS = 5.0
+READ_SECONDS = 1.0
+"""A question that reached a leader just before it died is never answered: ask again soon."""
+DOUBT_SECONDS = 0.25
 READ_BATCH = 512
 READ_BATCH_BYTES = 4 * 1024 * 1024
 READ_STALLED_SECONDS = 0.02
@@ -71,6 +76,7 @@ class JetStreamBroker:
         self.connection = connection
         self._publish_seconds = publish_seconds
         self._pullers: dict[tuple[str, str], Puller] = {}
+        self._plans: dict[str, StreamPlan] = {}
 
     @property
     def message_bytes_max(self) -> int:
@@ -79,7 +85,10 @@ class JetStreamBroker:
 
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Acknowledged:
         """Store one message, tried once."""
-        answer = await self.connection.request(subject, data, headers, self._publish_seconds)
+        try:
+            answer = await self.connection.request(subject, data, headers, self._publish_seconds)
+        except NoResponderError as error:
+            raise await self._nobody(error, self._stream_call(subject)) from None
         try:
             result = _publish_answer.decode(answer.data)
         except msgspec.DecodeError as error:
@@ -91,7 +100,7 @@ class JetStreamBroker:
 
     async def last(self, stream: str, subject: str) -> Message | None:
         """The newest message of a subject, from the stream's leader."""
-        answer = await self._ask(f"{API}.STREAM.MSG.GET.{stream}", {"last_by_subj": subject})
+        answer = await self._ask(f"{API}.STREAM.MSG.GET.{stream}", {"last_by_subj": subject}, READ_SECONDS)
         result = _get_answer.decode(answer.data)
         if result.error is not None:
             if result.error.err_code == 10037:
@@ -108,8 +117,8 @@ class JetStreamBroker:
         )
 
     async def read(self, stream: str, subject: str, first: int = 1) -> AsyncIterator[Message]:
-        """Batches of direct reads, up to what the leader says is the last."""
-        newest = await self.last(stream, subject)
+        """Batches of direct reads, up to what the leader says is the last; an outage in between is waited out."""
+        newest = await surely(lambda: self.last(stream, subject))
         while newest is not None and first <= newest.sequence:
             start = first
             async for message in self._read_batch(stream, subject, first):
@@ -117,7 +126,7 @@ class JetStreamBroker:
                 yield message
             if first == start:
                 await asyncio.sleep(READ_STALLED_SECONDS)
-                newest = await self.last(stream, subject)
+                newest = await surely(lambda: self.last(stream, subject))
 
     async def _read_batch(self, stream: str, subject: str, first: int) -> AsyncIterator[Message]:
         query = {"seq": first, "next_by_subj": subject, "batch": READ_BATCH, "max_bytes": READ_BATCH_BYTES}
@@ -125,7 +134,7 @@ class JetStreamBroker:
         async with self.connection.ask_many(call, msgspec.json.encode(query)) as answers:
             while True:
                 try:
-                    async with asyncio.timeout(API_SECONDS):
+                    async with asyncio.timeout(READ_SECONDS):
                         answer = await answers.get()
                 except TimeoutError:
                     return  # the caller asks again from where this broke off
@@ -142,19 +151,8 @@ class JetStreamBroker:
     @asynccontextmanager
     async def listen(self, subject: str) -> AsyncIterator["asyncio.Queue[Message | None]"]:
         """Core messages; a repeated stream message carries its sequence."""
-        heard: asyncio.Queue[Message | None] = asyncio.Queue()
-
-        async def hand_on(messages: "asyncio.Queue[Msg | None]") -> None:
-            while True:
-                message = await messages.get()
-                heard.put_nowait(None if message is None else core_message(message))
-
-        async with self.connection.subscribe(subject) as messages:
-            task = asyncio.create_task(hand_on(messages))
-            try:
-                yield heard
-            finally:
-                task.cancel()
+        async with self.connection.subscribe(subject, core_message) as messages:
+            yield messages
 
     async def say(self, subject: str, data: bytes) -> None:
         """Publish a core message."""
@@ -168,11 +166,25 @@ class JetStreamBroker:
         return await puller.next()
 
     async def _consumer_exists(self, stream: str, consumer: str) -> bool:
-        return await self._info(f"{API}.CONSUMER.INFO.{stream}.{consumer}") is not None
+        call = f"{API}.CONSUMER.INFO.{stream}.{consumer}"
+        return bool(await surely(lambda: self._call(call, missing_ok=True, seconds=READ_SECONDS)))
 
     async def acknowledge(self, ack_subject: str) -> None:
         """Settle a delivery and wait for the word that it is settled."""
-        await self.connection.request(ack_subject, b"+ACK", None, self._publish_seconds)
+        try:
+            await self._settle(ack_subject, b"+ACK")
+        except NoResponderError:
+            raise
+        except NotAcknowledgedError:
+            if not await self._has_forgotten(ack_subject):
+                raise
+
+    async def _has_forgotten(self, ack_subject: str) -> bool:
+        """Whether the server has been killed before it noted the delivery: it then answers no acknowledgement of it."""
+        stream, consumer, _, sequence, *_ = ack_tokens(ack_subject)
+        call = f"{API}.CONSUMER.INFO.{stream}.{consumer}"
+        info = await self._call(call, missing_ok=True, seconds=READ_SECONDS)
+        return bool(info) and int(info["delivered"]["stream_seq"]) < int(sequence)
 
     async def extend(self, ack_subject: str) -> None:
         """Put off the redelivery."""
@@ -181,7 +193,14 @@ class JetStreamBroker:
     async def give_back(self, ack_subject: str, delay_seconds: float = 0.0) -> None:
         """Hand a delivery back."""
         delay = msgspec.json.encode({"delay": round(delay_seconds * 1_000_000_000)})
-        await self.connection.request(ack_subject, b"-NAK " + delay, None, self._publish_seconds)
+        await self._settle(ack_subject, b"-NAK " + delay)
+
+    async def _settle(self, ack_subject: str, word: bytes) -> None:
+        try:
+            await self.connection.request(ack_subject, word, None, self._publish_seconds)
+        except NoResponderError as error:
+            stream, consumer, *_ = ack_tokens(ack_subject)
+            raise await self._nobody(error, f"{API}.CONSUMER.INFO.{stream}.{consumer}") from None
 
     async def purge(self, stream: str, subject: str) -> int:
         """Remove all messages of a subject."""
@@ -200,6 +219,7 @@ class JetStreamBroker:
 
     async def ensure_stream(self, plan: StreamPlan) -> bool:
         """Create or update, whichever is needed."""
+        self._plans[plan.name] = plan
         found = await self._info(f"{API}.STREAM.INFO.{plan.name}")
         wanted = stream_config(plan)
         if found is None:
@@ -225,6 +245,9 @@ class JetStreamBroker:
     async def delete_consumer(self, stream: str, name: str) -> None:
         """Remove a consumer if it is there."""
         await self._call(f"{API}.CONSUMER.DELETE.{stream}.{name}", missing_ok=True)
+        puller = self._pullers.pop((stream, name), None)
+        if puller is not None:
+            await puller.close()
 
     async def differences(self, plan: StreamPlan | ConsumerPlan) -> tuple[str, ...]:
         """What is missing or different, in words."""
@@ -246,13 +269,29 @@ class JetStreamBroker:
         """Close the connection."""
         await self.connection.close()
 
+    def _stream_call(self, subject: str) -> str:
+        """The question that tells whether the stream that should take a subject is there; empty if none is known."""
+        taking = (name for name, plan in self._plans.items() if any(matches(taken, subject) for taken in plan.subjects))
+        name = next(taking, "")
+        return f"{API}.STREAM.INFO.{name}" if name else ""
+
+    async def _nobody(self, error: NoResponderError, info_call: str) -> NotAcknowledgedError:
+        """Why nobody listens: as far as the server knows there is nothing that could, or it has no leader just now."""
+        try:
+            exists = bool(info_call) and bool(await self._call(info_call, missing_ok=True, seconds=DOUBT_SECONDS))
+        except NotAcknowledgedError:
+            exists = True  # the server cannot tell either
+        return NotAcknowledgedError(error.subject, "it has no leader now") if exists else error
+
     async def _info(self, call: str) -> dict[str, Any] | None:
         answer = await self._call(call, missing_ok=True)
         return answer or None
 
-    async def _call(self, call: str, request: object = None, *, missing_ok: bool = False) -> dict[str, Any]:
+    async def _call(
+        self, call: str, request: object = None, *, missing_ok: bool = False, seconds: float = API_SECONDS
+    ) -> dict[str, Any]:
         """One call of the server's API; with `missing_ok`, an empty answer for what does not exist."""
-        answer: dict[str, Any] = msgspec.json.decode((await self._ask(call, request)).data)
+        answer: dict[str, Any] = msgspec.json.decode((await self._ask(call, request, seconds)).data)
         if "error" not in answer:
             return answer
         error = msgspec.convert(answer["error"], _ApiError)
@@ -260,9 +299,9 @@ class JetStreamBroker:
             return {}
         raise refusal(call, error)
 
-    async def _ask(self, call: str, request: object) -> Msg:
+    async def _ask(self, call: str, request: object, seconds: float) -> Msg:
         data = b"" if request is None else msgspec.json.encode(request)
-        return await self.connection.request(call, data, None, API_SECONDS)
+        return await self.connection.request(call, data, None, seconds)
 
 
 def refusal(subject: str, error: _ApiError) -> BusError:

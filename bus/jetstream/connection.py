@@ -8,15 +8,15 @@ the connection, a permission violation or the close of the connection ends at on
 import asyncio
 import random
 import re
+import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import NamedTuple, TypeVar
 
-import msgspec
-import nats
 import nats.errors
+import nkeys  # type: ignore[import-untyped]  # it has no stubs
 import structlog
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from bus.errors import (
@@ -29,32 +29,32 @@ from bus.errors import (
     PermissionDeniedError,
     SlowConsumerError,
 )
+from bus.jetstream.advice import advise, is_hopeless
+from bus.jetstream.callers import Answer, Callers, is_status, settler
+from bus.jetstream.client import CarefulClient
+from bus.jetstream.options import ConnectOptions
+
+__all__ = ["Channel", "ConnectOptions", "Connection", "is_status", "log_trouble"]
 
 log = structlog.get_logger()
 
 PING_SECONDS = 2
 PINGS_OUTSTANDING_MAX = 2
 HINTS_PENDING_MAX = 65_536
+CLOSE_SECONDS = 2.0
+"""What waits to be sent is sent before a close, unless the server does not read it for this long."""
+
 _VIOLATION = re.compile(r"permissions violation for (publish|subscription) to \"([^\"]*)\"", re.IGNORECASE)
 
+T = TypeVar("T")
 Trouble = Callable[[BusError], None]
-Answer = Callable[[Msg | BusError], None]
 
 
-class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach a broker. `connect_seconds` limits only the first connection; later ones are tried for ever."""
+class Channel(NamedTuple):
+    """A way to ask on one subject again and again."""
 
-    url: str
-    name: str = "callboard"
-    inbox_prefix: str = "_INBOX"
-    connect_seconds: float = 5.0
-    reconnect_wait_seconds: float = 0.1
-    buffered_bytes_max: int = 8 * 1024 * 1024
-    secrets: Mapping[str, Any] = {}
-    """Keyword arguments of nats-py that identify us: user, password, token, nkeys_seed, user_credentials, tls …"""
-
-    def __repr__(self) -> str:
-        return f"ConnectOptions(url={self.url.rpartition('@')[2]!r}, name={self.name!r})"
+    ask: Callable[[bytes], Awaitable[None]]
+    close: Callable[[], Awaitable[None]]
 
 
 def log_trouble(error: BusError) -> None:
@@ -68,32 +68,43 @@ class Connection:
     def __init__(self, options: ConnectOptions, trouble: Trouble = log_trouble) -> None:
         self.options = options
         self._trouble = trouble
-        self._client = Client()
+        self._client = CarefulClient(tls_only=options.tls_only)
         self._up = asyncio.Event()
         self._closed_reason: str | None = None
-        self._waiting: dict[str, tuple[str, Answer]] = {}
+        self._callers = Callers()
         self._missed: set[Callable[[], None]] = set()
-        self._last_error: Exception | None = None
-        self._requests = 0
+        self._failures: Counter[str] = Counter()
+        self._hopeless = asyncio.Event()
         self._prefix = ""
+
+    # Connecting.
 
     @classmethod
     async def open(cls, options: ConnectOptions, trouble: Trouble = log_trouble) -> "Connection":
-        """Connect, or raise BusUnreachableError within `connect_seconds`."""
+        """Connect, or raise BusUnreachableError: within `connect_seconds`, or at once where waiting will not help."""
         connection = cls(options, trouble)
+        connecting = asyncio.ensure_future(connection._connect())
+        hopeless = asyncio.ensure_future(connection._hopeless.wait())
         try:
-            async with asyncio.timeout(options.connect_seconds):
-                await connection._connect()
-        except (OSError, nats.errors.Error, TimeoutError) as error:
-            await connection._client.close()
-            reason = str(connection._last_error or error) or f"no answer within {options.connect_seconds:g} s"
-            raise BusUnreachableError(options.url.rpartition("@")[2], reason) from error
-        return connection
+            await asyncio.wait(
+                {connecting, hopeless}, timeout=options.connect_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not connecting.done():
+                raise connection._unreachable(f"no answer within {options.connect_seconds:g} s")
+            connecting.result()
+        except (OSError, nats.errors.Error, nkeys.NkeysError, ValueError) as error:
+            raise connection._unreachable(str(error)) from error
+        else:
+            return connection
+        finally:
+            hopeless.cancel()
+            if not connection.is_up:
+                await connection._give_up(connecting)
 
     async def _connect(self) -> None:
         options = self.options
         await self._client.connect(
-            [url.strip() for url in options.url.split(",")],
+            options.servers,
             name=options.name,
             inbox_prefix=options.inbox_prefix,
             connect_timeout=max(1, round(options.connect_seconds)),
@@ -102,7 +113,8 @@ class Connection:
             max_reconnect_attempts=-1,
             ping_interval=PING_SECONDS,
             max_outstanding_pings=PINGS_OUTSTANDING_MAX,
-            pending_size=options.buffered_bytes_max,
+            # The limit is kept in `_publish`: over this one a publish would wait, and lose a cancellation meanwhile.
+            pending_size=sys.maxsize,
             error_cb=self._on_error,
             disconnected_cb=self._on_disconnected,
             reconnected_cb=self._on_reconnected,
@@ -111,7 +123,22 @@ class Connection:
         )
         self._prefix = self._client.new_inbox() + "."
         await self._client.subscribe(self._prefix + "*", cb=self._on_answer)
-        self._up.set()
+        await self._confirm(self._prefix + "*")
+        if self._client.is_connected:
+            self._up.set()
+        await self._up.wait()
+
+    def _unreachable(self, reason: str) -> BusUnreachableError:
+        known = "; ".join(filter(is_hopeless, self._failures)) or "; ".join(self._failures) or reason
+        return BusUnreachableError(self.options.shown_url, known, advise(known))
+
+    async def _give_up(self, connecting: "asyncio.Task[None]") -> None:
+        while not connecting.done():  # on Python 3.11 a cancellation can get lost in nats-py
+            connecting.cancel()
+            await asyncio.wait({connecting}, timeout=0.1)
+        self._client.abort()
+        with suppress(AssertionError, OSError):  # it may not have come as far as having anything to close
+            await self._client.close()
 
     @property
     def message_bytes_max(self) -> int:
@@ -121,7 +148,7 @@ class Connection:
     @property
     def is_up(self) -> bool:
         """Whether there is a connection right now."""
-        return self._up.is_set()
+        return self._up.is_set() and self._closed_reason is None
 
     async def wait_until_up(self) -> None:
         """Return when there is a connection, however long it takes; BusClosedError if there never will be."""
@@ -129,22 +156,26 @@ class Connection:
         if self._closed_reason is not None:
             raise BusClosedError(self._closed_reason)
 
+    async def close(self) -> None:
+        """Close for good; requests in flight fail."""
+        self._end("closed by us")
+        closing = asyncio.ensure_future(self._client.close())
+        await asyncio.wait({closing}, timeout=CLOSE_SECONDS)
+        if not closing.done():
+            self._client.abort()
+        with suppress(OSError):
+            await closing
+
+    # Asking.
+
     async def request(
         self, subject: str, data: bytes = b"", headers: Mapping[str, str] | None = None, seconds: float = 1.0
     ) -> Msg:
         """Publish and return the one answer; NotAcknowledgedError if there is none."""
         answer: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
-
-        def settle(result: Msg | BusError) -> None:
-            if answer.done():
-                return
-            if isinstance(result, BusError):
-                answer.set_exception(result)
-            else:
-                answer.set_result(result)
-
+        settle = settler(answer)
         await self.wait_until_up()
-        token = self._expect(subject, settle)
+        token = self._callers.expect("publish", subject, settle)
         timer = answer.get_loop().call_later(
             seconds, lambda: settle(NotAcknowledgedError(subject, f"no answer within {seconds:g} s"))
         )
@@ -153,21 +184,21 @@ class Connection:
             return await answer
         finally:
             timer.cancel()
-            self._waiting.pop(token, None)
+            self._callers.forget(token)
 
     @asynccontextmanager
     async def ask_many(self, subject: str, data: bytes) -> AsyncIterator["asyncio.Queue[Msg | BusError]"]:
         """Publish once and collect every answer, or the error that ends them, while the context is open."""
         answers: asyncio.Queue[Msg | BusError] = asyncio.Queue()
         await self.wait_until_up()
-        token = self._expect(subject, answers.put_nowait)
+        token = self._callers.expect("publish", subject, answers.put_nowait)
         try:
             await self._publish(subject, data, self._prefix + token, None)
             yield answers
         finally:
-            self._waiting.pop(token, None)
+            self._callers.forget(token)
 
-    async def open_channel(self, subject: str, answer: Answer) -> Callable[[bytes], Awaitable[None]]:
+    async def open_channel(self, subject: str, answer: Answer) -> Channel:
         """A way to ask on one subject again and again; whatever comes back, errors too, goes to `answer`.
 
         The answers have an inbox of their own, because deliveries of a consumer carry the subject under which they
@@ -182,16 +213,15 @@ class Connection:
             await self.wait_until_up()
             await self._publish(subject, data, inbox, None)
 
-        await self.wait_until_up()
-        self._expect(subject, answer)
-        await self._client.subscribe(inbox, cb=take)
-        return ask
+        async def close() -> None:
+            self._callers.forget(token)
+            with suppress(nats.errors.Error):
+                await subscription.unsubscribe()
 
-    def _expect(self, subject: str, answer: Answer) -> str:
-        self._requests += 1
-        token = f"{self._requests:x}"
-        self._waiting[token] = (subject, answer)
-        return token
+        await self.wait_until_up()
+        token = self._callers.expect("publish", subject, answer)
+        subscription = await self._client.subscribe(inbox, cb=take)
+        return Channel(ask, close)
 
     async def publish(self, subject: str, data: bytes) -> None:
         """Publish a core message."""
@@ -203,18 +233,20 @@ class Connection:
         size = len(data) + _header_bytes(headers)
         if size > self._client.max_payload:
             raise MessageTooLargeError(subject, size, self._client.max_payload)
+        unsent, limit = self._client.pending_data_size, self.options.buffered_bytes_max
+        if unsent and unsent + size > limit:
+            raise NotAcknowledgedError(subject, f"{unsent} bytes wait to be sent already, and the limit is {limit}")
         try:
             await self._client.publish(subject, data, reply, dict(headers) if headers else None)
         except nats.errors.ConnectionClosedError as error:
             raise BusClosedError(self._closed_reason or "closed") from error
-        except nats.errors.OutboundBufferLimitError as error:
-            raise NotAcknowledgedError(subject, "the connection is down and the buffer is full") from error
+
+    # Listening.
 
     @asynccontextmanager
-    async def subscribe(self, subject: str) -> AsyncIterator["asyncio.Queue[Msg | None]"]:
+    async def subscribe(self, subject: str, read: Callable[[Msg], T]) -> AsyncIterator["asyncio.Queue[T | None]"]:
         """Core messages on a subject; None after anything that may have lost some (a reconnect, a slow reader)."""
-        await self.wait_until_up()
-        messages: asyncio.Queue[Msg | None] = asyncio.Queue()
+        messages: asyncio.Queue[T | None] = asyncio.Queue()
 
         async def take(message: Msg) -> None:
             if messages.qsize() >= HINTS_PENDING_MAX:
@@ -223,36 +255,51 @@ class Connection:
                     messages.get_nowait()
                 messages.put_nowait(None)
             else:
-                messages.put_nowait(message)
+                messages.put_nowait(read(message))
 
         def missed() -> None:
             messages.put_nowait(None)
 
-        self._missed.add(missed)
+        await self.wait_until_up()
         subscription = await self._client.subscribe(subject, cb=take)
-        with suppress(nats.errors.Error):  # lost meanwhile: the subscription is made again on return, and None is told
-            await self._client.flush()  # from here on the server knows of us, so nothing said later is missed
+        self._missed.add(missed)
         try:
+            await self._confirm(subject)  # from here on the server knows of us, so nothing said later is missed
             yield messages
         finally:
             self._missed.discard(missed)
             with suppress(nats.errors.Error):
                 await subscription.unsubscribe()
 
-    async def close(self) -> None:
-        """Close for good; requests in flight fail."""
-        self._end("closed by us")
-        await self._client.close()
+    async def _confirm(self, subject: str) -> None:
+        """Return when the server has taken note of a subscription; PermissionDeniedError if it refuses it."""
+        confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        token = self._callers.expect("subscription", subject, settler(confirmed))
+        # In a task of its own: the wait inside nats-py can lose a cancellation.
+        flushing = asyncio.ensure_future(self._flush())
+        flushing.add_done_callback(lambda _: None if confirmed.done() else confirmed.set_result(None))
+        try:
+            await confirmed
+        except NotAcknowledgedError:
+            return  # lost meanwhile: the subscription is made again on return, and the loss is told
+        finally:
+            self._callers.forget(token)
+            flushing.cancel()
+
+    async def _flush(self) -> None:
+        with suppress(nats.errors.Error):
+            await self._client.flush()
+
+    def _tell_missed(self) -> None:
+        for missed in list(self._missed):
+            missed()
+
+    # What nats-py tells us.
 
     async def _on_answer(self, message: Msg) -> None:
-        expected = self._waiting.get(message.subject.rpartition(".")[2])
-        if expected is None:
-            return  # the asker has given up
-        subject, answer = expected
-        answer(NoResponderError(subject) if is_status(message, "503") else message)
+        self._callers.answer(message.subject.rpartition(".")[2], message)
 
     async def _on_error(self, error: Exception) -> None:
-        self._last_error = error
         violation = _VIOLATION.search(str(error))
         if violation:
             self._deny(violation.group(1).lower(), violation.group(2))
@@ -261,49 +308,50 @@ class Connection:
             self._tell_missed()
         elif self._up.is_set():
             log.warning("bus.connection", error=type(error).__name__, detail=str(error))
+        else:
+            self._note_failure(str(error).removeprefix("nats: ") or "no answer")
 
     def _deny(self, verb: str, subject: str) -> None:
         """Fail the calls on that subject; a violation that belongs to no call is trouble of its own."""
-        error = PermissionDeniedError(subject, f"this identity may not {'publish' if verb == 'publish' else 'listen'}")
-        callers = [answer for asked, answer in self._waiting.values() if asked == subject]
-        for answer in callers:
-            answer(error)
-        if not callers:
-            self._trouble(error)
+        reason = f"this identity may not {'publish' if verb == 'publish' else 'listen'}"
+        if not self._callers.deny(verb, subject, reason):
+            self._trouble(PermissionDeniedError(subject, reason))
+
+    def _note_failure(self, reason: str) -> None:
+        """Keep why an attempt to connect has failed; an outage says each reason once."""
+        if self._prefix and not self._failures[reason]:
+            log.warning("bus.unreachable", url=self.options.shown_url, reason=reason, advice=advise(reason))
+        self._failures[reason] += 1
+        if sum(count for known, count in self._failures.items() if is_hopeless(known)) >= len(self.options.servers):
+            self._hopeless.set()
 
     async def _on_disconnected(self) -> None:
-        if self._closed_reason is None and self._up.is_set():
-            log.warning("bus.disconnected", url=self.options.url.rpartition("@")[2])
+        if self._closed_reason is not None:
+            return
+        if self._up.is_set():
+            log.warning("bus.disconnected", url=self.options.shown_url)
         self._up.clear()
-        for subject, answer in list(self._waiting.values()):
-            answer(NotAcknowledgedError(subject, "the connection was lost"))
+        self._failures.clear()
+        self._callers.fail(lambda subject: NotAcknowledgedError(subject, "the connection was lost"))
 
     async def _on_reconnected(self) -> None:
-        log.info("bus.reconnected", url=self.options.url.rpartition("@")[2])
+        log.info("bus.reconnected", url=self.options.shown_url)
         self._up.set()
         self._tell_missed()
 
     async def _on_closed(self) -> None:
-        self._end(str(self._client.last_error or "") or "closed")
+        if self._closed_reason is None:
+            reason = str(self._client.last_error or "").removeprefix("nats: ") or "closed"
+            log.error("bus.closed", url=self.options.shown_url, reason=reason)
+            self._end(reason)
 
     def _end(self, reason: str) -> None:
-        if self._closed_reason is None:
-            self._closed_reason = reason
+        self._closed_reason = closed = self._closed_reason or reason
         self._up.set()  # wakes the waiting, who then find the reason
-        for _, answer in list(self._waiting.values()):
-            answer(BusClosedError(self._closed_reason))
+        self._callers.fail(lambda _: BusClosedError(closed))
         self._tell_missed()
-
-    def _tell_missed(self) -> None:
-        for missed in list(self._missed):
-            missed()
 
 
 def _header_bytes(headers: Mapping[str, str] | None) -> int:
     """What headers add to a message: a version line, each `name: value`, a blank line."""
     return 14 + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items()) if headers else 0
-
-
-def is_status(message: Msg, *codes: str) -> bool:
-    """Whether a message is a status line of the server with one of these codes."""
-    return not message.data and bool(message.headers) and (message.headers or {}).get("Status") in codes

@@ -12,8 +12,9 @@ import msgspec
 from nats.aio.msg import Msg
 
 from bus.broker import Delivery
-from bus.errors import BusClosedError, BusError, ChannelClosedError, NoResponderError, PermissionDeniedError
-from bus.jetstream.connection import Connection, is_status
+from bus.errors import BusError, ChannelClosedError, NoResponderError, NotAcknowledgedError
+from bus.jetstream.connection import Channel, Connection, is_status
+from bus.retrying import MISSING_SECONDS
 
 PULL_SECONDS = 5.0
 PULL_GRACE_SECONDS = 0.5
@@ -39,7 +40,8 @@ class Puller:
         self._answers: deque[Msg | BusError] = deque()
         self._arrived = asyncio.Event()
         self._open_until = 0.0
-        self._request: Callable[[bytes], Awaitable[None]] | None = None
+        self._channel: Channel | None = None
+        self._missing_since: float | None = None
         self._takers = 0
         self._giving_back: set[asyncio.Task[None]] = set()
 
@@ -62,11 +64,15 @@ class Puller:
             self._give_back_unwanted()
 
     async def _ask(self) -> None:
-        if self._request is None:
+        await self._connection.wait_until_up()
+        if self._channel is None:
             call = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
-            self._request = await self._connection.open_channel(call, self._on_answer)
+            self._channel = await self._connection.open_channel(call, self._on_answer)
         self._open_until = asyncio.get_running_loop().time() + PULL_SECONDS + PULL_GRACE_SECONDS
-        await self._request(_PULL_ONE)
+        try:
+            await self._channel.ask(_PULL_ONE)
+        except NotAcknowledgedError as error:
+            self._on_answer(error)
 
     def _on_answer(self, answer: Msg | BusError) -> None:
         self._answers.append(answer)
@@ -83,17 +89,37 @@ class Puller:
 
     async def _settle(self, answer: Msg | BusError) -> Delivery | None:
         """A delivery, or None when there is a reason to ask again."""
-        if isinstance(answer, Msg) and not is_status(answer, "404", "408", "409"):
-            return _delivery(answer)
-        if isinstance(answer, BusClosedError | PermissionDeniedError):
-            raise answer
-        doubtful = isinstance(answer, NoResponderError) or (isinstance(answer, Msg) and is_status(answer, "409"))
-        if doubtful:
-            # Deleted, or its leader is moving or recovering: only the server can tell.
-            if not await self._exists(self._stream, self._consumer):
-                raise ChannelClosedError(f"{self._stream}/{self._consumer}", "the consumer was deleted")
-            await asyncio.sleep(RETRY_SECONDS)
+        match answer:
+            case NoResponderError():
+                await self._doubt(MISSING_SECONDS)
+            case NotAcknowledgedError():
+                await asyncio.sleep(RETRY_SECONDS)
+            case BusError():
+                raise answer
+            case Msg() if answer.reply:
+                self._missing_since = None
+                return read_delivery(answer)
+            case Msg() if not is_status(answer, "404", "408"):
+                await self._doubt(0.0)
         return None
+
+    async def _doubt(self, patience_seconds: float) -> None:
+        """Deleted, or its leader is moving or recovering: only the server can tell, and not at once when just back."""
+        now = asyncio.get_running_loop().time()
+        if await self._exists(self._stream, self._consumer):
+            self._missing_since = None
+        else:
+            self._missing_since = now if self._missing_since is None else self._missing_since
+            if now - self._missing_since >= patience_seconds:
+                raise ChannelClosedError(f"{self._stream}/{self._consumer}", "the consumer was deleted")
+        await asyncio.sleep(RETRY_SECONDS)
+
+    async def close(self) -> None:
+        """Let go of the inbox: there is nothing to pull any more. Whoever still waits is told."""
+        self._on_answer(ChannelClosedError(f"{self._stream}/{self._consumer}", "the consumer was deleted"))
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None
 
     def _give_back_unwanted(self) -> None:
         if self._takers:
@@ -103,14 +129,17 @@ class Puller:
             if isinstance(answer, Msg) and answer.reply:
                 task = asyncio.ensure_future(self._connection.publish(answer.reply, b"-NAK"))
                 self._giving_back.add(task)
-                task.add_done_callback(self._giving_back.discard)
+                task.add_done_callback(self._gave_back)
+
+    def _gave_back(self, task: "asyncio.Task[None]") -> None:
+        self._giving_back.discard(task)
+        if not task.cancelled():
+            task.exception()  # it comes back by itself, only later
 
 
-def _delivery(message: Msg) -> Delivery:
-    # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>, or with domain and account
-    # before the stream and a random token at the end.
-    tokens = message.reply.split(".")
-    delivered, sequence = (tokens[4], tokens[5]) if len(tokens) == 9 else (tokens[6], tokens[7])
+def read_delivery(message: Msg) -> Delivery:
+    """What a consumer has sent."""
+    _, _, delivered, sequence, *_ = ack_tokens(message.reply)
     return Delivery(
         subject=message.subject,
         sequence=int(sequence),
@@ -119,3 +148,11 @@ def _delivery(message: Msg) -> Delivery:
         ack_subject=message.reply,
         delivered=int(delivered),
     )
+
+
+def ack_tokens(ack_subject: str) -> list[str]:
+    """Stream, consumer, times delivered, sequence in the stream, and what else an ack subject says, in this order."""
+    # $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>, or with domain and account
+    # before the stream and a random token at the end.
+    tokens = ack_subject.split(".")
+    return tokens[2:] if len(tokens) == 9 else tokens[4:]

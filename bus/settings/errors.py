@@ -1,6 +1,6 @@
 """Errors of the settings: all are the person's to mend, and none is cured by trying again.
 
-SettingsError                 stop with a message: every problem that was found, each with its place and what to do
+SettingsError (a BusError)    stop with a message: every problem that was found, each with its place and what to do
 ├── SecretUnavailableError    a reference is well formed, but there is no secret to be had where it points
 └── StateFolderError          the state folder cannot be used: in the project, open to others, or not ours to write
 """
@@ -8,6 +8,8 @@ SettingsError                 stop with a message: every problem that was found,
 from collections.abc import Sequence
 
 import msgspec
+
+from bus.errors import BusError
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +26,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(part for part in (subject, self.what) if part) + (f"; {self.fix}" if self.fix else "")
 
 
-class SettingsError(Exception):
+class SettingsError(BusError):
     """The settings cannot be used; `problems` has every reason, not only the first."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:

@@ -4,13 +4,14 @@
 `render_spec` writes a Spec in its one canonical form; parsing that gives the same Spec again.
 """
 
-from protocol.spec.model import FRONT_MATTER_BYTES_MAX, SPEC_BYTES_MAX, Requirement, Spec, SpecProblem
+from protocol.spec.model import FRONT_MATTER_BYTES_MAX, SPEC_BYTES_MAX, SPEC_LINES_MAX, Requirement, Spec, SpecProblem
 from protocol.spec.parsing import parse_spec
 from protocol.spec.rendering import render_spec
 
 __all__ = [
     "FRONT_MATTER_BYTES_MAX",
     "SPEC_BYTES_MAX",
+    "SPEC_LINES_MAX",
     "Requirement",
     "Spec",
     "SpecProblem",

@@ -2,7 +2,6 @@
 
 import re
 
-from protocol.spec.labels import hides_label
 from protocol.spec.problems import Problems
 from protocol.spec.source import BLANK
 
@@ -43,9 +42,6 @@ def read_criterion(lines: list[str], first: int, end: int, problems: Problems) -
     elif _CONTAINER.match(text):
         what = "an acceptance criterion begins with the marker of another list or quote"
         problems.add(first, what, "begin it with words")
-    elif hides_label(text.partition("\n")[0]):
-        what = "there is a label inside the list of acceptance criteria"
-        problems.add(first, what, "put it on a line of its own, with an empty line above it and without a marker")
     return text
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from protocol.spec.problems import Problems, shown
 
-REQUIREMENT_ID = re.compile(r"R-[0-9]{3,}")
+REQUIREMENT_ID = re.compile(r"R-[0-9]{3,9}")
 
 _SEPARATOR = re.compile(r"[\s,;]+")
 
@@ -34,6 +34,6 @@ def read_ids(values: list[tuple[int, str]], problems: Problems) -> list[NamedId]
 
 
 def _words(value: str) -> list[str]:
-    """The words without emphasis and without what joins them: `**R-001**, R-002 and R-003.`"""
-    words = (word.strip("`*_.") for word in _SEPARATOR.split(value))
+    """The words without emphasis, brackets and what joins them: `**R-001**, [R-002] and R-003.`"""
+    words = (word.strip("`*_.[]()") for word in _SEPARATOR.split(value))
     return [word for word in words if word and word.lower() != "and"]

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 import yaml
 
+from protocol.spec.model import FRONT_MATTER_BYTES_MAX
 from protocol.spec.problems import Problems, shown
-from protocol.spec.source import UNPRINTABLE, Source, check_front_matter_size
+from protocol.spec.source import UNPRINTABLE, Source, bytes_of
 
 SPEC_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 KEY = re.compile(r"\w(?:[\w .-]{0,62}[\w.-])?")
+NESTING_MAX = 20  # All nesting is refused, but YAML takes long to get through thousands of brackets to their end.
 
 _WHAT_IS_REFUSED: dict[type[yaml.Event], str] = {
     yaml.AliasEvent: "an alias",
@@ -36,9 +38,16 @@ _UNREADABLE = FrontMatter("", "", {})
 
 
 class _Entry(NamedTuple):
+    """A key on its line; its value is empty where a problem was reported."""
+
     line_index: int
     key: str
     value: str
+    is_refused: bool
+
+
+class _TooDeepError(Exception):
+    """The rest of the front matter is not worth reading."""
 
 
 def read_front_matter(source: Source, problems: Problems) -> FrontMatter:
@@ -57,6 +66,15 @@ def read_front_matter(source: Source, problems: Problems) -> FrontMatter:
     return FrontMatter(_read_id(entries, opening, problems), _read_title(entries, opening, problems), values)
 
 
+def check_front_matter_size(text: str, line: int, problems: Problems) -> bool:
+    """Whether the front matter is small enough to be read."""
+    if bytes_of(text) <= FRONT_MATTER_BYTES_MAX:
+        return True
+    what = f"the front matter is larger than {FRONT_MATTER_BYTES_MAX:,} bytes"
+    problems.add(line, what, "keep short facts there and move longer text into a section")
+    return False
+
+
 class _Reader:
     """Turns the YAML parser's events into entries, and what may not be there into problems."""
 
@@ -69,12 +87,19 @@ class _Reader:
     def entries(self) -> Iterator[_Entry]:
         """Every key with its value that is well-formed; the first syntax error ends it."""
         try:
-            yield from self._mapping(iter(yaml.parse(self._text, Loader=yaml.SafeLoader)))
+            loader = yaml.SafeLoader(self._text)
+        except yaml.reader.ReaderError as error:
+            self._break(error.position, error.reason)
+            return
+        try:
+            yield from self._mapping(iter(loader.get_event, None))
         except yaml.MarkedYAMLError as error:
-            self._break(error.problem_mark.index if error.problem_mark else 0, error.problem or "it cannot be read")
-        except (yaml.YAMLError, ValueError, OverflowError) as error:
-            # The reader refuses some characters without a mark, and an escape such as \UFFFFFFFF gets as far as chr().
-            self._break(0, str(error).partition("\n")[0])
+            self._break(error.problem_mark.index if error.problem_mark else 0, error.problem or "it is malformed")
+        except _TooDeepError:
+            self.is_broken = True  # Where it begins was reported before it was passed over.
+        except (ValueError, OverflowError):
+            # An escape such as \UFFFFFFFF gets as far as chr().
+            self._break(loader.index, "there is no such character")
 
     def _mapping(self, events: Iterator[yaml.Event]) -> Iterator[_Entry]:
         opening = (yaml.StreamStartEvent, yaml.DocumentStartEvent)
@@ -89,8 +114,8 @@ class _Reader:
             if isinstance(event, yaml.MappingEndEvent):
                 break
             key, value = self._scalar(event, events), self._scalar(next(events), events)
-            if key is not None and value is not None:
-                yield _Entry(self._line_index(_offset(event)), key, value)
+            if key is not None:
+                yield _Entry(self._line_index(_offset(event)), key, value or "", value is None)
         self._end(events)
 
     def _end(self, events: Iterator[yaml.Event]) -> None:
@@ -107,17 +132,15 @@ class _Reader:
             return event.value if self._is_printable(event) else None
         what = _WHAT_IS_REFUSED[type(event)]
         self._refuse(event, f"the front matter has {what}", "write `key: value` on one line, the value as plain text")
-        depth = int(not isinstance(event, yaml.AliasEvent))
-        while depth:
-            inner = next(events)
-            depth += isinstance(inner, yaml.CollectionStartEvent) - isinstance(inner, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.CollectionStartEvent):
+            _pass_over(events)
         return None
 
     def _refuse_decoration(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         if event.anchor is not None:
-            self._refuse(event, f"the front matter has an anchor (&{event.anchor})", "delete it")
+            self._refuse(event, f"the front matter has an anchor ({shown(f'&{event.anchor}')})", "delete it")
         if event.tag is not None:
-            self._refuse(event, f"the front matter has a tag ({event.tag})", "delete it: every value is text")
+            self._refuse(event, f"the front matter has a tag ({shown(event.tag)})", "delete it: every value is text")
 
     def _is_printable(self, event: yaml.ScalarEvent) -> bool:
         # An escape in a quoted value can stand for a character that the text itself may not have.
@@ -132,11 +155,21 @@ class _Reader:
     def _break(self, offset: int, reason: str) -> None:
         self.is_broken = True
         fix = "write one `key: value` to a line, and put a value with : or # in it between quotes"
-        self._problems.add(self._line_index(offset), f"the front matter is not valid YAML: {reason}", fix)
+        self._problems.add(self._line_index(offset), f"the front matter cannot be read as YAML: {shown(reason)}", fix)
 
     def _line_index(self, offset: int) -> int:
         # YAML ends lines at more characters than markdown does, so its own line numbers may be too high.
         return self._first + self._text.count("\n", 0, offset)
+
+
+def _pass_over(events: Iterator[yaml.Event]) -> None:
+    """Go on to the end of the list or mapping that has just begun."""
+    depth = 1
+    while depth:
+        event = next(events)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > NESTING_MAX:
+            raise _TooDeepError
 
 
 def _offset(event: yaml.Event) -> int:
@@ -162,7 +195,7 @@ def _read_id(entries: dict[str, _Entry], opening: int, problems: Problems) -> st
     if entry is None:
         _report_missing("id", "my-project", entries, opening, problems)
         return ""
-    if not SPEC_ID.fullmatch(entry.value):
+    if not (entry.is_refused or SPEC_ID.fullmatch(entry.value)):
         what = f"{shown(entry.value)} cannot be an id"
         fix = "use 1 to 64 of a-z, 0-9, - and _, beginning with a letter or a digit"
         problems.add(entry.line_index, what, fix)
@@ -176,7 +209,7 @@ def _read_title(entries: dict[str, _Entry], opening: int, problems: Problems) ->
         _report_missing("title", "What it is called", entries, opening, problems)
         return ""
     title = re.sub(r"\s*[\n\r\u2028\u2029]\s*", " ", entry.value.strip())
-    if not title:
+    if not (entry.is_refused or title):
         problems.add(entry.line_index, "the title is empty", "write `title: What it is called`")
     return title
 

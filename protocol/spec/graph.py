@@ -1,25 +1,18 @@
 """Whether requirements can be told apart and be done in some order."""
 
 from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
 
 from protocol.spec.problems import Problems
 from protocol.spec.requirements import Draft
 
-CYCLES_NAMED_MAX = 10
-CYCLE_IDS_SHOWN_MAX = 12
-
 
 def check_graph(drafts: list[Draft], problems: Problems) -> None:
-    """Report ids used twice, dependencies on nothing, on itself or named twice, and every circle of them."""
+    """Report ids used twice, dependencies on nothing, on itself or named twice, and circles of them."""
     by_id = _check_unique([draft for draft in drafts if draft.id], problems)
     for draft in drafts:
         _check_named(draft, by_id, problems)
-    for cycle in _cycles(by_id):
-        first = by_id[cycle[0]]
-        on_the_way = next(named for named in first.content.depends_on if named.id == cycle[1])
-        what = f"requirements depend on one another in a circle: {_drawn(cycle)}"
-        problems.add(on_the_way.line_index, what, "take one of these dependencies away")
+    for cycle in _cycles({name: _others(draft, by_id) for name, draft in by_id.items()}):
+        _report_cycle(cycle, by_id, problems)
 
 
 def _check_unique(drafts: list[Draft], problems: Problems) -> dict[str, Draft]:
@@ -45,33 +38,38 @@ def _check_named(draft: Draft, by_id: dict[str, Draft], problems: Problems) -> N
         seen.add(named.id)
 
 
-def _cycles(by_id: dict[str, Draft]) -> Iterator[list[str]]:
-    """Circles that have no requirement in common; each begins and ends with the one that stands first in the text."""
-    graph = {
-        name: {named.id for named in draft.content.depends_on if named.id in by_id and named.id != name}
-        for name, draft in by_id.items()
-    }
-    for _ in range(CYCLES_NAMED_MAX):
-        try:
-            TopologicalSorter(graph).prepare()
-        except CycleError as error:
-            # graphlib lists each before the one that depends on it, and the first again at the end.
-            cycle = error.args[1][:0:-1]
-            yield _from_first(cycle, by_id)
-            involved = set(cycle)
-            graph = {name: needs - involved for name, needs in graph.items() if name not in involved}
-        else:
-            return
+def _others(draft: Draft, by_id: dict[str, Draft]) -> list[str]:
+    return [named.id for named in draft.content.depends_on if named.id in by_id and named.id != draft.id]
 
 
-def _from_first(cycle: list[str], by_id: dict[str, Draft]) -> list[str]:
+def _cycles(needs: dict[str, list[str]]) -> Iterator[list[str]]:
+    """Circles that have no requirement in common, and as many that no other circle could be added.
+
+    A search in depth without recursion, because a chain of dependencies can be as long as the spec.
+    """
+    finished: set[str] = set()
+    for start, wanted in needs.items():
+        path = {} if start in finished else {start: iter(wanted)}
+        while path:
+            here, rest = next(reversed(path.items()))
+            following = next((name for name in rest if name not in finished), None)
+            if following is None:
+                finished.add(here)
+                path.popitem()
+            elif following not in path:
+                path[following] = iter(needs[following])
+            else:
+                backwards: list[str] = []
+                while following in path:
+                    backwards.append(path.popitem()[0])
+                finished.update(backwards)
+                yield backwards[::-1]
+
+
+def _report_cycle(cycle: list[str], by_id: dict[str, Draft], problems: Problems) -> None:
+    """Name the whole circle, beginning and ending with the requirement that stands first in the text."""
     start = min(range(len(cycle)), key=lambda position: by_id[cycle[position]].line_index)
-    return [*cycle[start:], *cycle[: start + 1]]
-
-
-def _drawn(cycle: list[str]) -> str:
-    hidden = len(cycle) - CYCLE_IDS_SHOWN_MAX
-    if hidden > 1:
-        half = CYCLE_IDS_SHOWN_MAX // 2
-        cycle = [*cycle[:half], f"… {hidden} more …", *cycle[-half:]]
-    return " → ".join(cycle)
+    way = [*cycle[start:], *cycle[: start + 1]]
+    first_step = next(named for named in by_id[way[0]].content.depends_on if named.id == way[1])
+    what = f"requirements depend on one another in a circle: {' → '.join(way)}"
+    problems.add(first_step.line_index, what, "take one of these dependencies away")

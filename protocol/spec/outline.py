@@ -1,17 +1,20 @@
 """The outline of a markdown text: its outermost blocks, each with its lines.
 
 markdown-it decides what is a heading and what only looks like one (in a code block, a quote, a comment). What is
-inside a paragraph, and the insides of lists and quotes, are of no interest here and are not kept.
+inside a paragraph, and the insides of lists and quotes, are of no interest here and are not kept. Two rules are added
+to markdown's own: a label begins a new block, so that it needs no empty line above it, and a quote ends with the last
+line that has its >.
 """
 
 import re
 from typing import Literal, NamedTuple
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, paragraph
 from markdown_it.rules_block.html_block import HTML_SEQUENCES
 from markdown_it.token import Token
 
+from protocol.spec.labels import is_surely_label, read_label
 from protocol.spec.problems import Problems
 from protocol.spec.source import BLANK
 
@@ -24,9 +27,10 @@ _KINDS: dict[str, "Kind"] = {
     "bullet_list_open": "list",
     "ordered_list_open": "list",
     "blockquote_open": "quote",
+    "hr": "rule",
 }
 
-Kind = Literal["heading", "paragraph", "list", "quote", "other"]
+Kind = Literal["heading", "paragraph", "list", "quote", "rule", "other"]
 
 
 class Block(NamedTuple):
@@ -43,8 +47,26 @@ class Block(NamedTuple):
     items: list[tuple[int, int]]
 
 
+def _begin_label(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A block rule. `silent` asks whether this line ends the paragraph above it."""
+    line = state.src[state.bMarks[start] + state.tShift[start] : state.eMarks[start]]
+    if silent:
+        is_outside = state.level == 0 or state.sCount[start] < state.blkIndent
+        return is_outside and is_surely_label(line)
+    # As a paragraph it cannot become a heading by a line --- below it, which is there to part two requirements.
+    return state.level == 0 and read_label(line) is not None and paragraph(state, start, end, False)
+
+
+def _end_quote(_state: StateBlock, _start: int, _end: int, silent: bool) -> bool:
+    """A block rule that only ends quotes. markdown-it looks far ahead for lines that go on without >, and if it then
+    uses few of them it looks again, so that the time grows with the square of the text."""
+    return silent
+
+
 def _markdown() -> MarkdownIt:
     markdown = MarkdownIt("commonmark", {"maxNesting": NESTING_MAX})
+    markdown.block.ruler.before("lheading", "label", _begin_label, {"alt": ["paragraph"]})
+    markdown.block.ruler.before("lheading", "quote_end", _end_quote, {"alt": ["blockquote"]})
     # A link definition would give no block at all, and takes long to recognise where a text is made for that.
     return markdown.disable("reference")
 

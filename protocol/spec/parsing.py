@@ -1,14 +1,14 @@
 """The one validator: text in, a Spec or every problem out."""
 
-from protocol.spec.frontmatter import FrontMatter, read_front_matter
+from protocol.spec.frontmatter import FrontMatter, check_front_matter_size, read_front_matter
 from protocol.spec.graph import check_graph
-from protocol.spec.model import SPEC_BYTES_MAX, Requirement, Spec
+from protocol.spec.model import SPEC_BYTES_MAX, SPEC_LINES_MAX, Requirement, Spec
 from protocol.spec.outline import outline
 from protocol.spec.problems import Problems
 from protocol.spec.rendering import render_front_matter, render_spec
 from protocol.spec.requirements import Draft, read_requirements
 from protocol.spec.sections import REQUIREMENTS, SCOPE, VISION, Section, read_sections
-from protocol.spec.source import bytes_of, check_front_matter_size, read_source
+from protocol.spec.source import FIX_SIZE, bytes_of, read_source
 
 
 def parse_spec(source: str | bytes) -> Spec:
@@ -57,6 +57,7 @@ def _requirement(draft: Draft) -> Requirement:
 def _check_canonical_size(spec: Spec, problems: Problems) -> None:
     """The canonical text can be longer than the person's (tabs, quotes, empty lines), and must be readable too."""
     check_front_matter_size(render_front_matter(spec), 0, problems)
-    if bytes_of(render_spec(spec)) > SPEC_BYTES_MAX:
-        what = f"the spec is larger than {SPEC_BYTES_MAX:,} bytes when it is written out in full"
-        problems.add(0, what, "shorten it, or split it into several specs")
+    text = render_spec(spec)
+    if bytes_of(text) > SPEC_BYTES_MAX or text.count("\n") > SPEC_LINES_MAX:
+        size = f"{SPEC_BYTES_MAX:,} bytes or {SPEC_LINES_MAX:,} lines"
+        problems.add(0, f"the spec is larger than {size} when it is written out in full", FIX_SIZE)

@@ -5,7 +5,7 @@ from typing import NoReturn
 from protocol.errors import SpecError
 from protocol.spec.model import SpecProblem
 
-SHOWN_CHARACTERS_MAX = 60
+SHOWN_CHARACTERS_MAX = 80
 
 
 class Problems:

@@ -5,19 +5,19 @@ from typing import NamedTuple
 
 from protocol.spec.content import Content, read_content
 from protocol.spec.dependencies import REQUIREMENT_ID
-from protocol.spec.labels import label_of_heading
+from protocol.spec.labels import read_label
 from protocol.spec.outline import Block
 from protocol.spec.problems import Problems, shown
 
 REQUIREMENT_LEVEL = 3
 
-_HEADING = re.compile(rf"({REQUIREMENT_ID.pattern})[ \t]*:(.*)")
+_HEADING = re.compile(rf"({REQUIREMENT_ID.pattern})\b[ \t]*(:?)(.*)")
 _LIKE_AN_ID = re.compile(r"R[-_ ]?[0-9]", re.IGNORECASE)
-_FIX = "write it as `### R-001: Title`, with R-, at least three digits, a colon and a title"
+_FIX = "write it as `### R-001: Title`, with R-, three to nine digits, a colon and a title"
 
 
 class Draft(NamedTuple):
-    """A requirement as it was read, on line `line_index`; id and title are empty where a problem was reported."""
+    """A requirement as it was read, on line `line_index`; id and title can be empty where a problem was reported."""
 
     line_index: int
     id: str
@@ -25,9 +25,9 @@ class Draft(NamedTuple):
     content: Content
 
 
-def is_requirement(heading: Block) -> bool:
-    """Whether a heading is certainly meant as a requirement, wherever it stands."""
-    return re.match("R-[0-9]", heading.text) is not None
+def is_requirement(block: Block) -> bool:
+    """Whether a block is certainly meant as a requirement's heading, wherever it stands."""
+    return block.kind == "heading" and REQUIREMENT_ID.match(block.text) is not None
 
 
 def looks_like_requirement(heading: Block) -> bool:
@@ -55,7 +55,7 @@ def read_requirements(heading: Block, blocks: list[Block], lines: list[str], pro
 
 
 def _group(blocks: list[Block]) -> tuple[list[Block], list[list[Block]]]:
-    """The blocks above the first requirement, and those of each requirement with its heading first."""
+    """What stands above the first requirement, and the blocks of each requirement with its heading first."""
     above: list[Block] = []
     groups: list[list[Block]] = []
     for block in blocks:
@@ -63,12 +63,12 @@ def _group(blocks: list[Block]) -> tuple[list[Block], list[list[Block]]]:
             groups.append([block])
         else:
             (groups[-1] if groups else above).append(block)
-    return above, groups
+    return [block for block in above if block.kind != "rule"], groups
 
 
 def _begins_requirement(block: Block, level: int) -> bool:
     """Also true of a heading that stands where a requirement should and is none, which is then reported."""
-    if block.kind != "heading" or label_of_heading(block):
+    if block.kind != "heading" or read_label(block.text):
         return False
     return block.level <= max(level, REQUIREMENT_LEVEL) or looks_like_requirement(block)
 
@@ -80,8 +80,9 @@ def _fix(heading: Block) -> str:
 
 def _read_requirement(heading: Block, blocks: list[Block], lines: list[str], problems: Problems) -> Draft:
     found = _HEADING.fullmatch(heading.text)
-    requirement_id, title = (found[1], found[2].strip()) if found else ("", "")
-    if not title:
+    # The id counts even where the rest is wrong: nobody is told that it does not exist.
+    requirement_id, colon, title = found.groups() if found else ("", "", "")
+    if not (colon and title.strip()):
         problems.add(heading.first, f"{shown(heading.text)} is not the heading of a requirement", _FIX)
     content = read_content(requirement_id or "this requirement", heading.first, blocks, lines, problems)
-    return Draft(heading.first, requirement_id, title, content)
+    return Draft(heading.first, requirement_id, title.strip(), content)

@@ -3,11 +3,12 @@
 import re
 from typing import NamedTuple
 
-from protocol.spec.model import FRONT_MATTER_BYTES_MAX, SPEC_BYTES_MAX
+from protocol.spec.model import SPEC_BYTES_MAX, SPEC_LINES_MAX
 from protocol.spec.problems import Problems
 
 BLANK = " \t"
 FENCE = "---"
+FIX_SIZE = "shorten it, or split it into several specs"
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -17,9 +18,10 @@ _LINE_END = re.compile(r"\r\n?|\n")
 
 
 class Source(NamedTuple):
-    """A text in lines. The front matter is `lines[front_start:front_end]`, the rest begins at `body_start`.
+    """A text in lines, without the blank ones at its end.
 
-    A text without front matter has 0 for `front_start`; with one, the line --- comes first.
+    The front matter is `lines[front_start:front_end]`, the rest begins at `body_start`. A text without front matter
+    has 0 for `front_start`; with one, the line --- comes first.
     """
 
     lines: list[str]
@@ -32,9 +34,13 @@ def read_source(source: str | bytes, problems: Problems) -> Source:
     """Split `source` into its lines and find the front matter; raises at once for what cannot be read at all."""
     _check_size(source, problems)
     text = _decode(source, problems).removeprefix(_BYTE_ORDER_MARK)
-    lines = _LINE_END.sub("\n", text).split("\n")
-    if all(is_blank(line) for line in lines):
+    lines = _LINE_END.split(text)
+    while lines and is_blank(lines[-1]):
+        lines.pop()
+    if not lines:
         problems.stop(0, "the spec is empty", "write a spec, beginning with its front matter between two lines of ---")
+    if len(lines) > SPEC_LINES_MAX:
+        problems.stop(SPEC_LINES_MAX, f"the spec has more than {SPEC_LINES_MAX:,} lines", FIX_SIZE)
     return _split([_printable(index, line, problems) for index, line in enumerate(lines)], problems)
 
 
@@ -63,8 +69,7 @@ def _check_size(source: str | bytes, problems: Problems) -> None:
     if isinstance(source, str) and size <= SPEC_BYTES_MAX:
         size = bytes_of(source)
     if size > SPEC_BYTES_MAX:
-        what = f"the spec is larger than {SPEC_BYTES_MAX:,} bytes"
-        problems.stop(0, what, "shorten it, or split it into several specs")
+        problems.stop(0, f"the spec is larger than {SPEC_BYTES_MAX:,} bytes", FIX_SIZE)
 
 
 def _decode(source: str | bytes, problems: Problems) -> str:
@@ -99,12 +104,3 @@ def _split(lines: list[str], problems: Problems) -> Source:
     if closing is None:
         problems.stop(opening, "the front matter has no end", "close it with a line ---")
     return Source(lines, opening + 1, closing, closing + 1)
-
-
-def check_front_matter_size(text: str, line: int, problems: Problems) -> bool:
-    """Whether the front matter is small enough to be read."""
-    if bytes_of(text) <= FRONT_MATTER_BYTES_MAX:
-        return True
-    what = f"the front matter is larger than {FRONT_MATTER_BYTES_MAX:,} bytes"
-    problems.add(line, what, "keep short facts there and move longer text into a section")
-    return False

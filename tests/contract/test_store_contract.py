@@ -150,6 +150,20 @@ async def test_objects_come_back_byte_for_byte(world: World, size: int) -> None:
     assert await other.objects.put(data) == key
 
 
+async def test_chunks_fit_a_broker_that_takes_only_small_messages(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = await world.bus()
+    monkeypatch.setattr(type(bus.broker), "message_bytes_max", property(lambda broker: 4096))
+    data = random.Random(1).randbytes(10_000)
+
+    key = await bus.objects.put(data)
+
+    assert await bus.objects.get(key) == data
+    stored = bus.broker.read(world.subjects.object_stream("objects"), world.subjects.every_object("objects")[0])
+    assert max([len(message.data) async for message in stored]) < 4096
+
+
 async def test_an_object_is_whole_although_one_of_its_chunks_had_to_be_sent_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,16 +85,12 @@ NOISE = [
     *("## Vision", "# scope", "SCOPE\n-----", "# Requirements", "## requirements ##", "## Notes", "# Notes", "### N"),
     *("#### Notes", "### R-001: x", "## R-002: y", "###### R-003: # #", "### R-004:z#", "R-005: u\nv\n-", "### R-1: w"),
     *("**Acceptance criteria**", "Acceptance criteria:", "#### acceptance criteria", "__Acceptance Criteria:__ x"),
-    *("Dependencies: R-001", "**Dependencies:** none", "Dependencies:", "- R-001", "R-001, R-002", "none", "\u2028"),
-    *(
-        "#### Depends on",
-        "dependency: what",
-        "> Dependencies: R-001",
-        "- Acceptance criteria:",
-        "\x85",
-        "a\x00",
-        "\ud800",
-    ),
+    *("Acceptance criteria", "- Acceptance criteria:", "1. x\n  Acceptance criteria:", "Acceptance criteria\n==="),
+    *("Dependencies: R-001", "**Dependencies:** none", "Dependencies:", "Dependencies", "    Dependencies:", "- R-001"),
+    *("R-001, R-002", "none", "#### Depends on", "dependency: what", "> Dependencies: R-001", "   Depends on: R-001"),
+    *("- [x] Dependencies: none", "-     Dependencies:", "-\n  Dependencies", "- y\n\n  z\n Dependencies: [R-001]"),
+    *("Depends on: none\n---", "Dependencies\n===", "> - q\nDependencies: none", "- > r\n  s", "> > t\n> u\nSCOPE\n-"),
+    *("\u2028", "\x85", "a\x00", "\ud800"),
     *FRONT_MATTER_NOISE,
 ]
 SECTIONS = {"vision", "scope", "requirements"}
@@ -121,6 +117,7 @@ def check_problems(problems: tuple[SpecProblem, ...]) -> None:
     assert lines == sorted(lines)
     assert lines[0] >= 1
     assert all(problem.what and problem.fix for problem in problems)
+    assert msgspec.json.decode(msgspec.json.encode(problems), type=tuple[SpecProblem, ...]) == problems
 
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=12)
@@ -160,7 +157,9 @@ def requirements(draw: st.DrawFn, number: int, hashes: str) -> str:
     items = draw(list_items(draw(st.lists(st.sampled_from(CRITERIA), min_size=1, max_size=4))))
     needs = draw(st.sets(st.integers(1, number - 1))) if number > 1 else ()
     labelled = [f"{label}\n\n{items}", draw(st.sampled_from(dependencies_of([f"R-{need:03}" for need in needs])))]
-    return "\n\n".join([heading, draw(texts(BLOCKS)), *draw(st.permutations(labelled))])
+    parts = [*draw(st.permutations(labelled)), draw(st.sampled_from(["", "---", "* * *"]))]
+    gap = draw(st.sampled_from(["\n", "\n\n"]))
+    return "\n\n".join([heading, draw(texts(BLOCKS)), gap.join(filter(None, parts))])
 
 
 @st.composite

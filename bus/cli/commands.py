@@ -1,0 +1,43 @@
+"""The whole command line: every command there is, and what becomes of an error."""
+
+import logging
+import sys
+from collections.abc import Sequence
+
+import structlog
+import typer
+from typer.exceptions import TyperException
+
+from bus.cli import dead, history, machines, publish, server, tail
+from bus.cli.app import app
+from bus.cli.failures import explain, say_usage
+from bus.cli.output import output_failure, prepare_streams
+from bus.exits import Exit
+
+__all__ = ["app", "dead", "history", "machines", "publish", "run_command", "server", "tail"]
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command line; every error becomes a sentence, with `--json` also data, and an exit code."""
+    prepare_streams()
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, structlog.dev.ConsoleRenderer(colors=False)],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),  # a command talks for itself
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    # Asked of the words themselves: a command line that cannot be parsed is one of the errors.
+    json = "--json" in arguments
+    try:
+        result = app(list(arguments), prog_name="bus", standalone_mode=False)
+    except TyperException as error:
+        return say_usage(error, json=json)
+    except typer.Abort:
+        return Exit.INTERRUPTED
+    except SystemExit:
+        return Exit.OK  # typer's way out when nobody reads the help any more
+    except Exception as error:
+        code = explain(output_failure(error) or error, json=json)
+        if code is None:
+            raise
+        return code
+    return result if isinstance(result, int) else Exit.OK
