@@ -157,9 +157,9 @@ def requirements(draw: st.DrawFn, number: int, hashes: str) -> str:
     items = draw(list_items(draw(st.lists(st.sampled_from(CRITERIA), min_size=1, max_size=4))))
     needs = draw(st.sets(st.integers(1, number - 1))) if number > 1 else ()
     labelled = [f"{label}\n\n{items}", draw(st.sampled_from(dependencies_of([f"R-{need:03}" for need in needs])))]
-    parts = [*draw(st.permutations(labelled)), draw(st.sampled_from(["", "---", "* * *"]))]
     gap = draw(st.sampled_from(["\n", "\n\n"]))
-    return "\n\n".join([heading, draw(texts(BLOCKS)), gap.join(filter(None, parts))])
+    parts = [draw(texts(BLOCKS)), gap.join(draw(st.permutations(labelled))), draw(st.sampled_from(["", "---"]))]
+    return "\n\n".join([heading, *parts])
 
 
 @st.composite
