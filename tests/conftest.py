@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from protocol.subjects import Subjects
 from tests.nats_server import NatsServer, start_cluster
@@ -33,6 +34,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NatsServe
     yield nodes
     for node in nodes:
         node.stop()
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """A command that runs inside a test sets up logging for its process, which is ours."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture

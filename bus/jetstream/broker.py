@@ -1,24 +1,30 @@
 """The broker port on a real NATS server."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from nats.aio.msg import Msg
 
-from bus.broker import SEQUENCE, Acknowledged, ConsumerPlan, Delivery, Message, StreamPlan, matches
+from bus.broker import Acknowledged, ConsumerPlan, Delivery, Message, StreamPlan, matches
 from bus.errors import (
     BrokerRefusedError,
     BusError,
-    ChannelClosedError,
     NoResponderError,
     NotAcknowledgedError,
-    StorageFullError,
-    WrongLastSequenceError,
+)
+from bus.jetstream.answers import (
+    MESSAGE_NOT_FOUND,
+    NOT_FOUND,
+    SEQUENCE_NOT_FOUND,
+    ApiError,
+    core_message,
+    decode_get_answer,
+    decode_publish_answer,
+    direct_message,
+    refusal,
 )
 from bus.jetstream.connection import Connection, is_status
 from bus.jetstream.plans import consumer_config, differing_keys, stream_config
@@ -34,39 +40,6 @@ READ_BATCH = 512
 READ_BATCH_BYTES = 4 * 1024 * 1024
 READ_STALLED_SECONDS = 0.02
 """A replica that lags behind its leader is asked again after this long."""
-
-_WRONG_LAST_SEQUENCE = frozenset({10071, 10164})
-_STORAGE_FULL = frozenset({10023, 10047, 10077, 10110})
-_NOT_FOUND = frozenset({10014, 10037, 10059})
-
-
-class _ApiError(msgspec.Struct, frozen=True):
-    code: int = 0
-    err_code: int = 0
-    description: str = ""
-
-
-class _PublishAnswer(msgspec.Struct, frozen=True):
-    seq: int = 0
-    duplicate: bool = False
-    error: _ApiError | None = None
-
-
-class _StoredMessage(msgspec.Struct, frozen=True):
-    subject: str
-    seq: int
-    time: datetime
-    data: bytes = b""
-    hdrs: bytes = b""
-
-
-class _GetAnswer(msgspec.Struct, frozen=True):
-    message: _StoredMessage | None = None
-    error: _ApiError | None = None
-
-
-_publish_answer = msgspec.json.Decoder(_PublishAnswer)
-_get_answer = msgspec.json.Decoder(_GetAnswer)
 
 
 class JetStreamBroker:
@@ -90,7 +63,7 @@ class JetStreamBroker:
         except NoResponderError as error:
             raise await self._nobody(error, self._stream_call(subject)) from None
         try:
-            result = _publish_answer.decode(answer.data)
+            result = decode_publish_answer(answer.data)
         except msgspec.DecodeError as error:
             # Someone else answers on that subject as well; that is no word of the broker.
             raise NotAcknowledgedError(subject, f"the answer is not the broker's: {answer.data[:80]!r}") from error
@@ -101,20 +74,13 @@ class JetStreamBroker:
     async def last(self, stream: str, subject: str) -> Message | None:
         """The newest message of a subject, from the stream's leader."""
         answer = await self._ask(f"{API}.STREAM.MSG.GET.{stream}", {"last_by_subj": subject}, READ_SECONDS)
-        result = _get_answer.decode(answer.data)
+        result = decode_get_answer(answer.data)
         if result.error is not None:
-            if result.error.err_code == 10037:
+            if result.error.err_code == MESSAGE_NOT_FOUND:
                 return None
             raise refusal(stream, result.error)
         assert result.message is not None
-        stored = result.message
-        return Message(
-            subject=stored.subject,
-            sequence=stored.seq,
-            data=stored.data,
-            headers=parse_headers(stored.hdrs),
-            stored_at=stored.time,
-        )
+        return result.message.message()
 
     async def read(self, stream: str, subject: str, first: int = 1) -> AsyncIterator[Message]:
         """Batches of direct reads, up to what the leader says is the last; an outage in between is waited out."""
@@ -212,7 +178,7 @@ class JetStreamBroker:
         try:
             answer = await self._call(f"{API}.STREAM.MSG.DELETE.{stream}", {"seq": sequence})
         except BrokerRefusedError as error:
-            if error.code == 10043:  # sequence not found
+            if error.code == SEQUENCE_NOT_FOUND:
                 return False
             raise
         return bool(answer.get("success"))
@@ -294,59 +260,14 @@ class JetStreamBroker:
         answer: dict[str, Any] = msgspec.json.decode((await self._ask(call, request, seconds)).data)
         if "error" not in answer:
             return answer
-        error = msgspec.convert(answer["error"], _ApiError)
-        if missing_ok and error.err_code in _NOT_FOUND:
+        error = msgspec.convert(answer["error"], ApiError)
+        if missing_ok and error.err_code in NOT_FOUND:
             return {}
         raise refusal(call, error)
 
     async def _ask(self, call: str, request: object, seconds: float) -> Msg:
         data = b"" if request is None else msgspec.json.encode(request)
         return await self.connection.request(call, data, None, seconds)
-
-
-def refusal(subject: str, error: _ApiError) -> BusError:
-    """The typed error for what the server said."""
-    code, reason = error.err_code or error.code, error.description
-    if code in _WRONG_LAST_SEQUENCE:
-        number = re.search(r"wrong last sequence: (\d+)", reason)
-        return WrongLastSequenceError(subject, code, reason, int(number.group(1)) if number else None)
-    if code in _STORAGE_FULL or "no space left" in reason:
-        return StorageFullError(subject, reason)
-    if code in _NOT_FOUND:
-        return ChannelClosedError(subject, reason)
-    if error.code == 503:
-        return NotAcknowledgedError(subject, reason)
-    return BrokerRefusedError(subject, code, reason)
-
-
-def parse_headers(raw: bytes) -> dict[str, str]:
-    """The headers of a stored message."""
-    lines = raw.decode(errors="replace").split("\r\n")[1:]
-    return {name.strip(): value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
-
-
-def direct_message(answer: Msg) -> Message:
-    """A message as a direct read gives it: where it stood is in headers of the server's."""
-    headers = dict(answer.headers or {})
-    headers.pop("Nats-Stream", None)
-    headers.pop("Nats-Num-Pending", None)
-    headers.pop("Nats-Last-Sequence", None)
-    subject = headers.pop("Nats-Subject")
-    sequence = int(headers.pop(SEQUENCE))
-    stored_at = datetime.fromisoformat(headers.pop("Nats-Time-Stamp"))
-    return Message(subject=subject, sequence=sequence, data=answer.data, headers=headers, stored_at=stored_at)
-
-
-def core_message(message: Msg) -> Message:
-    """A message as a core subscription gives it; its sequence is 0 unless a stream repeats it."""
-    headers = dict(message.headers or {})
-    return Message(
-        subject=headers.get("Nats-Subject", message.subject),
-        sequence=int(headers.get(SEQUENCE, "0")),
-        data=message.data,
-        headers=headers,
-        stored_at=datetime.now(UTC),
-    )
 
 
 def _header(message: Msg, name: str) -> str:

