@@ -77,6 +77,12 @@ class Board:
         async for message in follow(self._broker, self._stream, wanted, self._subjects.live_board):
             yield self._posted(message)
 
+    async def watch(self, key: str) -> AsyncIterator[Posted]:
+        """What stands under one key, then every change; what changes fast may skip values in between."""
+        wanted = self._subjects.key(BOARD, key)
+        async for message in follow(self._broker, self._stream, wanted, self._subjects.live_board):
+            yield self._posted(message)
+
     async def _last(self, key: str) -> Posted | None:
         subject = self._subjects.key(BOARD, key)
         message = await surely(lambda: self._broker.last(self._stream, subject))

@@ -1,5 +1,6 @@
 """Everything a process needs of the bus, over one connection."""
 
+from bus.asks import Asks
 from bus.board import Board
 from bus.broker import Broker
 from bus.control import Control
@@ -28,6 +29,7 @@ class Bus:
         self.subjects = subjects
         self.journal = Journal(broker, subjects)
         self.board = Board(broker, subjects)
+        self.asks = Asks(self.board)
         self.objects = Objects(broker, subjects)
         self.control = Control(broker, subjects)
         self.leases = Leases(broker, subjects, lease_seconds)

@@ -38,14 +38,20 @@ class Control:
         subject, data, headers = subject_of(self._subjects, envelope), encode(envelope), {MESSAGE_ID: envelope.id}
         return (await surely(lambda: self._broker.publish(subject, data, headers))).sequence
 
+    async def read(self, role: Role, identifier: str, after: int = 0) -> AsyncIterator[Signal]:
+        """All signals for an actor after a generation, up to the newest at the time of the call."""
+        async for message in self._broker.read(self._stream, self._subjects.every("control"), after + 1):
+            signal = _signal(message) if _is_for(message.subject, role, identifier) else None
+            if signal is not None:
+                yield signal
+
     async def listen(self, role: Role, identifier: str, after: int = 0) -> AsyncIterator[Signal]:
         """All signals for an actor after a generation, in order, for ever; what cannot be read is passed over."""
         live = self._subjects.live("control")
         async for message in follow(self._broker, self._stream, self._subjects.every("control"), live, after + 1):
-            if _is_for(message.subject, role, identifier):
-                signal = _signal(message)
-                if signal is not None:
-                    yield signal
+            signal = _signal(message) if _is_for(message.subject, role, identifier) else None
+            if signal is not None:
+                yield signal
 
     async def generation(self) -> int:
         """The generation of the newest signal; 0 if there never was one."""

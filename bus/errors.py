@@ -15,6 +15,8 @@ BusError
 ├── FencedError                another incarnation owns the session: stop at once, run nothing more
 ├── HistoryLostError           the world's: the broker forgot an acknowledged record; a person must look
 ├── LeaseLostError             somebody else holds the lease, or nobody: stop what it covered
+├── UnknownAskError            the person's: nobody asked that
+├── AskClosedError             the person's: it is answered already
 ├── ObjectMissingError         the caller's or the world's: no object under that key
 ├── ObjectCorruptError         the world's: an object's bytes do not match its key
 ├── SettingsError              the person's: see bus.settings.errors; stop with every problem and what to do
@@ -152,6 +154,23 @@ class LeaseLostError(BusError):
         self.key = key
         self.owner = owner
         super().__init__(f"lease {key} is no longer held by {owner}")
+
+
+class UnknownAskError(BusError):
+    """There is no ask `ask`."""
+
+    def __init__(self, ask: str) -> None:
+        self.ask = ask
+        super().__init__(f"there is no ask {ask}: `bus asks` lists the open ones")
+
+
+class AskClosedError(BusError):
+    """`ask` was answered with `answer`, and that stands."""
+
+    def __init__(self, ask: str, answer: str) -> None:
+        self.ask = ask
+        self.answer = answer
+        super().__init__(f"ask {ask} is closed; its answer was: {answer}")
 
 
 class ObjectMissingError(BusError):

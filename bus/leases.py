@@ -57,13 +57,15 @@ class Leases:
         self._stream = subjects.key_stream(LEASES)
         self.seconds = seconds
 
-    async def acquire(self, key: str, owner: str, details: Mapping[str, Any] | None = None) -> Lease | None:
-        """Take a lease that is free or already ours; None if somebody else holds it."""
+    async def acquire(
+        self, key: str, owner: str, details: Mapping[str, Any] | None = None, *, instead_of: str = ""
+    ) -> Lease | None:
+        """Take a lease that is free, already ours or held by `instead_of`; None if somebody else holds it."""
         value = encode(Holder(owner=owner, details=dict(details or {})))
         while True:
             last = await self._last(key)
             holder = _read(last)
-            if last is not None and holder is not None:
+            if last is not None and holder is not None and holder.owner != instead_of:
                 ours = holder.owner == owner
                 return _lease(key, last.sequence, holder) if ours else None
             try:

@@ -5,13 +5,16 @@ broker delivers it again, because the machine was lost or because an outage outl
 story decides: held by somebody else, the story is given back and its owner goes on; free, it is taken over.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from bus.broker import MESSAGE_ID, Broker
 from bus.dead import DeadLetters
 from bus.errors import LeaseLostError
 from bus.leases import Lease, Leases
-from bus.mail import Letter, read_envelope
+from bus.mail import read_envelope
 from bus.retrying import surely
 from protocol.codec import encode
 from protocol.errors import MalformedMessageError, UnsupportedSchemaError
@@ -22,17 +25,26 @@ HELD_DELAY_SECONDS = 5.0
 """A story whose owner lives is offered again after this long."""
 
 
-class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """A story in hand and the right to work on it."""
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to work on a story, and what takes it off the queue, from any process."""
 
-    letter: Letter
-    story: Story
+    story: str
+    ack_subject: str
     lease: Lease
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """A story in hand and the claim to it."""
+
+    envelope: Envelope
+    story: Story
+    claim: Claim
+    delivered: int
 
     @property
     def taken_over(self) -> bool:
         """Whether somebody else has had it. No proof of the contrary: a broker that is killed forgets deliveries."""
-        return self.letter.delivery.delivered > 1
+        return self.delivered > 1
 
 
 class WorkQueue:
@@ -73,31 +85,38 @@ class WorkQueue:
                 await self._dead.bury(delivery, self.role, "queue", str(error))
                 await surely(lambda settled=delivery: self._broker.acknowledge(settled.ack_subject))  # type: ignore[misc]  # mypy cannot infer a lambda's default
                 continue
-            letter = Letter(self._broker, delivery, envelope)
-            lease = await self._leases.acquire(self.lease_key(story.story), owner)
-            if lease is not None:
-                return Assignment(letter=letter, story=story, lease=lease)
-            await letter.give_back(self._held_delay_seconds)
+            claim = await self.claim(story.story, delivery.ack_subject, owner)
+            if claim is not None:
+                return Assignment(envelope=envelope, story=story, claim=claim, delivered=delivery.delivered)
+            await self._give_back(delivery.ack_subject, self._held_delay_seconds)
 
-    async def keep(self, assignment: Assignment) -> Assignment:
+    async def claim(self, story: str, ack_subject: str, owner: str, instead_of: str = "") -> Claim | None:
+        """Claim a story whose delivery was in our hands before; None if somebody other than `instead_of` has it."""
+        lease = await self._leases.acquire(self.lease_key(story), owner, instead_of=instead_of)
+        return None if lease is None else Claim(story=story, ack_subject=ack_subject, lease=lease)
+
+    async def keep(self, claim: Claim, details: Mapping[str, Any] | None = None) -> Claim:
         """Say that the story is still being worked on. LeaseLostError: it is somebody else's now, stop."""
-        lease = await self._leases.renew(assignment.lease)
-        await assignment.letter.extend()
-        return msgspec.structs.replace(assignment, lease=lease)
+        lease = await self._leases.renew(claim.lease, details)
+        await self._broker.extend(claim.ack_subject)
+        return msgspec.structs.replace(claim, lease=lease)
 
-    async def hand_back(self, assignment: Assignment, delay_seconds: float = 0.0) -> None:
+    async def hand_back(self, claim: Claim, delay_seconds: float = 0.0) -> None:
         """Let another coder go on with it."""
-        await self._leases.release(assignment.lease)
-        await assignment.letter.give_back(delay_seconds)
+        await self._leases.release(claim.lease)
+        await self._give_back(claim.ack_subject, delay_seconds)
 
-    async def finish(self, assignment: Assignment) -> None:
+    async def finish(self, claim: Claim) -> None:
         """Take the story off the queue: its session has ended. LeaseLostError: it is not ours to take off."""
-        current = await self._leases.holder(assignment.lease.key)
-        if current is None or current.epoch != assignment.lease.epoch:
+        current = await self._leases.holder(claim.lease.key)
+        if current is None or current.epoch != claim.lease.epoch:
             # An acknowledgement acts on whatever delivery is current, so a zombie's would take it from its new owner.
-            raise LeaseLostError(assignment.lease.key, assignment.lease.owner)
-        await assignment.letter.acknowledge()
+            raise LeaseLostError(claim.lease.key, claim.lease.owner)
+        await surely(lambda: self._broker.acknowledge(claim.ack_subject))
         await self._leases.release(current)
+
+    async def _give_back(self, ack_subject: str, delay_seconds: float) -> None:
+        await surely(lambda: self._broker.give_back(ack_subject, delay_seconds))
 
     @staticmethod
     def lease_key(story: str) -> str:

@@ -46,10 +46,10 @@ _WRITES: dict[Role, Writes] = {
 }
 
 _BOARD_KEYS: dict[Role, tuple[str, ...]] = {
-    "pm": ("asks",),
-    "architect": ("asks", "specs", "stories"),
-    "coder": ("asks",),
-    "web": ("asks", "specs", "stories"),
+    "pm": ("asks.pm", "actors.pm"),
+    "architect": ("asks.architect", "actors.architect", "specs", "stories"),
+    "coder": ("asks.coder", "actors.coder"),
+    "web": ("asks.web", "answers", "specs", "stories"),
 }
 
 _LIVE: tuple[Kind, ...] = ("journal", "control", "event")

@@ -62,7 +62,7 @@ class WorkRoute(Route):
 
     async def receive(self) -> int:
         assignment = await self.receiver.work.take("coder-1/a")
-        await self.receiver.work.finish(assignment)
+        await self.receiver.work.finish(assignment.claim)
         return int(assignment.story.story.removeprefix("s-"))
 
 

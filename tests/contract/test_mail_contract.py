@@ -240,8 +240,8 @@ async def test_each_story_goes_to_one_coder_and_is_gone_when_finished(world: Wor
     await bus.work.put(a_story("s-2", "main/1/1"))
 
     first, second = await bus.work.take("coder-1/a"), await bus.work.take("coder-2/b")
-    await bus.work.finish(first)
-    await bus.work.finish(second)
+    await bus.work.finish(first.claim)
+    await bus.work.finish(second.claim)
 
     assert {first.story.story, second.story.story} == {"s-1", "s-2"}
     assert not first.taken_over
@@ -251,12 +251,12 @@ async def test_each_story_goes_to_one_coder_and_is_gone_when_finished(world: Wor
 async def test_a_story_in_progress_stays_with_its_coder(world: World) -> None:
     owner, idle = await world.bus(), await world.bus()
     await owner.work.put(a_story())
-    assignment = await owner.work.take("coder-1/a")
+    claim = (await owner.work.take("coder-1/a")).claim
     waiting = asyncio.create_task(idle.work.take("coder-2/b"))
 
     for _ in range(8):
         await asyncio.sleep(ACK_WAIT_SECONDS / 4)
-        assignment = await owner.work.keep(assignment)
+        claim = await owner.work.keep(claim)
 
     assert not waiting.done()
     waiting.cancel()
@@ -267,10 +267,10 @@ async def test_a_redelivered_story_whose_owner_lives_is_given_back(world: World)
     """The broker delivers it again because nothing was heard; the lease says that its owner is alive."""
     owner, idle = await world.bus(), await world.bus()
     await owner.work.put(a_story())
-    assignment = await owner.work.take("coder-1/a")
+    claim = (await owner.work.take("coder-1/a")).claim
     waiting = asyncio.create_task(idle.work.take("coder-2/b"))
 
-    lease = assignment.lease
+    lease = claim.lease
     for _ in range(8):
         await asyncio.sleep(ACK_WAIT_SECONDS / 4)
         lease = await owner.leases.renew(lease)  # the lease only: the delivery itself runs out
@@ -283,18 +283,18 @@ async def test_a_redelivered_story_whose_owner_lives_is_given_back(world: World)
 async def test_a_lost_coders_story_is_taken_over_and_the_zombie_cannot_finish_it(world: World) -> None:
     lost, successor = await world.bus(), await world.bus()
     await lost.work.put(a_story())
-    zombie = await lost.work.take("coder-1/a")
+    zombie = (await lost.work.take("coder-1/a")).claim
 
     async with asyncio.timeout(20):
         assignment = await successor.work.take("coder-2/b")
 
     assert assignment.taken_over
-    assert assignment.lease.epoch > zombie.lease.epoch
+    assert assignment.claim.lease.epoch > zombie.lease.epoch
     with pytest.raises(LeaseLostError):
         await lost.work.keep(zombie)
     with pytest.raises(LeaseLostError):
         await lost.work.finish(zombie)
-    await successor.work.finish(assignment)
+    await successor.work.finish(assignment.claim)
 
 
 async def test_a_story_that_is_handed_back_is_offered_at_once(world: World) -> None:
@@ -302,11 +302,26 @@ async def test_a_story_that_is_handed_back_is_offered_at_once(world: World) -> N
     await bus.work.put(a_story())
     assignment = await bus.work.take("coder-1/a")
 
-    await bus.work.hand_back(assignment)
+    await bus.work.hand_back(assignment.claim)
     async with asyncio.timeout(ACK_WAIT_SECONDS + 2):
         again = await bus.work.take("coder-2/b")
 
     assert again.story == assignment.story
+
+
+async def test_a_restarted_coder_claims_its_story_again_at_once(world: World) -> None:
+    bus = await world.bus()
+    await bus.work.put(a_story())
+    old = (await bus.work.take("coder-1/a")).claim
+
+    assert await bus.work.claim("s-1", old.ack_subject, "coder-2/x") is None
+    new = await bus.work.claim("s-1", old.ack_subject, "coder-1/b", instead_of="coder-1/a")
+
+    assert new is not None
+    with pytest.raises(LeaseLostError):
+        await bus.work.keep(old)
+    await bus.work.finish(await bus.work.keep(new))
+    assert await bus.broker.last(world.subjects.stream("WORK"), world.subjects.every("work")) is None
 
 
 async def test_noise_on_the_work_queue_is_dead_and_the_next_story_is_taken(world: World) -> None:
@@ -346,6 +361,7 @@ async def test_control_reaches_those_it_is_for_in_order_and_those_who_were_away(
 
     assert [signal.envelope for signal in heard] == [signals[0], signals[1], signals[3]]
     assert heard[-1].generation == await bus.control.generation()
+    assert [signal async for signal in bus.control.read("coder", "coder-1", heard[0].generation)] == heard[1:]
 
 
 async def test_an_unreadable_control_signal_does_not_stop_the_next(world: World) -> None:

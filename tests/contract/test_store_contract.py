@@ -25,6 +25,20 @@ async def test_a_lease_has_one_holder(world: World) -> None:
     assert again == mine
 
 
+async def test_a_successor_takes_the_lease_of_the_one_it_replaces_and_of_nobody_else(world: World) -> None:
+    bus = await world.bus()
+    old = await bus.leases.acquire("root", "coder-1/a")
+    assert old is not None
+
+    assert await bus.leases.acquire("root", "coder-1/b", instead_of="coder-1/z") is None
+    new = await bus.leases.acquire("root", "coder-1/b", instead_of="coder-1/a")
+
+    assert new is not None
+    assert new.epoch > old.epoch
+    with pytest.raises(LeaseLostError):
+        await bus.leases.renew(old)
+
+
 async def test_a_lease_expires_and_the_next_epoch_is_higher(world: World) -> None:
     bus = await world.bus()
     old = await bus.leases.acquire("root", "left")
