@@ -1,0 +1,330 @@
+"""One step of a session: the only place where a decision becomes a new session and a record.
+
+Pure. The live loop, the simulator and the tests that replay a journal all call `advance`, so they cannot differ.
+"""
+
+import traceback
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from actors.core.behaviour import Behaviour
+from actors.core.decision import Decision, Model, fail
+from actors.core.effects import Effect, Send, Timer
+from actors.core.events import ChannelClosed, Entered, Event, Failed, Failing, Finished, Received, Signalled
+from actors.core.failures import Broken, Cancelled, Cause, Unavailable
+from actors.core.session import Deferred, Session, Suspension
+from protocol.machine import ERROR, SUSPEND
+from protocol.marks import message_id, was_seen, with_mark
+from protocol.messages import Envelope, Restore, Stop
+
+M = TypeVar("M", bound=Model)
+E = TypeVar("E", bound=Effect)
+R = TypeVar("R")
+
+EVIDENCE_CHARACTERS_MAX = 2000
+replace = msgspec.structs.replace
+
+
+class Step(msgspec.Struct, Generic[M, E, R], frozen=True, kw_only=True):
+    """What is to be recorded, and what follows once it is."""
+
+    session: Session[M, E, R]
+    event: Event[E, R]
+    state_from: str
+    effects: tuple[E, ...]
+    runs: tuple[E, ...]
+    """Effects to start, those that were parked among them; sends are in `effects` alone."""
+    cancelled: tuple[str, ...]
+
+
+def is_repeated(session: Session[M, E, R], event: Event[E, R]) -> bool:
+    """Whether what has arrived was recorded before, or means nothing any more: acknowledge it and go on."""
+    match event:
+        case Received():
+            return was_seen(session.marks.get(event.inbox, {}), event.message.id)
+        case Finished() | Failed():
+            return event.effect not in session.open
+        case Signalled():
+            return event.generation <= session.heard
+        case _:
+            return False
+
+
+def next_event(behaviour: Behaviour[M, E, R], session: Session[M, E, R], at: datetime) -> Event[E, R] | None:
+    """What the session presents to itself before anything new: the way to ERROR, or what it deferred and now takes."""
+    if session.failing is not None and session.state != ERROR:
+        return Failing(at=at, cause=session.failing)
+    if session.state == SUSPEND:
+        return None
+    for deferred in session.deferred:
+        if _ask(behaviour, session.model, deferred.event, deferred.effect).verb != "defer":
+            return deferred.event
+    return None
+
+
+def advance(
+    behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Event[E, R], *, paused: bool = False
+) -> Step[M, E, R] | None:
+    """The step that an event leads to; None for a restore that restores nothing.
+
+    A paused session keeps whatever happens, control excepted, until the brake is off.
+    """
+    if paused and not isinstance(event, Signalled):
+        return _keep(session, event)
+    match event:
+        case Failing():
+            return _fail(behaviour, session, session, event, fail(session.model, event.cause))
+        case Failed(failure=Unavailable()) if session.state == SUSPEND:
+            return _park(session, event)
+        case Failed(failure=Unavailable()) if behaviour.machine.can_suspend(session.state):
+            return _suspend(behaviour, session, event)
+        case Signalled() if isinstance(event.signal.payload, Restore):
+            is_newer = session.suspension is not None and event.generation > session.suspension.generation
+            return _restore(session, event) if is_newer else None
+        case _:
+            return _decided(behaviour, session, event)
+
+
+def _decided(behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Event[E, R]) -> Step[M, E, R]:
+    taken, effect = _take(session, event)
+    decision = _judge(behaviour, taken, event, effect)
+    if decision.verb == "defer":
+        return _keep(session, event)
+    if decision.verb == "fail":
+        return _fail(behaviour, session, taken, event, decision)
+    return _go_on(behaviour, session, taken, event, decision)
+
+
+def _keep(session: Session[M, E, R], event: Event[E, R]) -> Step[M, E, R]:
+    taken, effect = _take(session, event)
+    return _step(session, replace(taken, deferred=(*taken.deferred, Deferred(event=event, effect=effect))), event)
+
+
+def _take(session: Session[M, E, R], event: Event[E, R]) -> tuple[Session[M, E, R], E | None]:
+    """The session with the event taken out of what it waits for, and the effect that the event answers."""
+    for place, deferred in enumerate(session.deferred):
+        if deferred.event == event:
+            rest = session.deferred[:place] + session.deferred[place + 1 :]
+            return replace(session, deferred=rest), deferred.effect
+    match event:
+        case Received():
+            marks = with_mark(session.marks.get(event.inbox, {}), event.message.id)
+            return replace(session, marks={**session.marks, event.inbox: marks}), None
+        case Finished() | Failed():
+            still_open = {key: each for key, each in session.open.items() if key != event.effect}
+            return replace(session, open=still_open), session.open[event.effect]
+        case Signalled():
+            return replace(session, heard=max(session.heard, event.generation)), None
+        case _:
+            return session, None
+
+
+# Deciding.
+
+
+def _judge(
+    behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Event[E, R], effect: E | None
+) -> Decision[M]:
+    """The decider's answer, or the runtime's own where the decider has nothing to say."""
+    if session.suspension is not None:
+        ends = _ends_suspension(behaviour, session.suspension, event)
+        if ends is not None:
+            return fail(session.model, ends)
+        if not isinstance(event, Signalled):
+            return Decision(verb="defer", model=session.model)
+    decision = _ask(behaviour, session.model, event, effect)
+    if decision.verb == "defer" and isinstance(event, Failed | ChannelClosed):
+        # Nobody waits for a failure: left alone, the session would stand still for ever.
+        return fail(session.model, _cause_of(event))
+    return decision
+
+
+def _ends_suspension(behaviour: Behaviour[M, E, R], suspension: Suspension, event: Event[E, R]) -> Cause | None:
+    match event:
+        case Finished(effect=effect) if effect == suspension.timer:
+            waited = f"{suspension.service} was out of reach for {behaviour.suspend_seconds:g} s"
+            return Cause(kind="suspend_timeout", reason=waited)
+        case Signalled(signal=Envelope(payload=Stop(reason=reason))):
+            return Cause(kind="shutdown", reason=reason or "the company closes")
+        case _:
+            return None
+
+
+def _ask(behaviour: Behaviour[M, E, R], model: M, event: Event[E, R], effect: E | None) -> Decision[M]:
+    """Ask the decider. What it raises, and a state that no edge leads to, are bugs of ours and lead to ERROR."""
+    if isinstance(event, Finished | Failed):
+        event = replace(event, of=effect)
+    try:
+        decision = behaviour.decide(model, event)
+        behaviour.machine.check(model.state, decision.model.state)
+        assert decision.verb == "go" or decision.model.state == model.state, "only go changes the state"
+    except Exception as error:
+        evidence = "".join(traceback.format_exception(error))[-EVIDENCE_CHARACTERS_MAX:]
+        return fail(model, Cause(kind="bug", reason=f"{type(error).__name__}: {error}", evidence=evidence))
+    return decision
+
+
+def _cause_of(event: Failed[E] | ChannelClosed) -> Cause:
+    if isinstance(event, ChannelClosed):
+        return Cause(kind="channel_closed", reason=f"{event.inbox}: {event.reason}")
+    match event.failure:
+        case Broken() as broken:
+            return Cause(kind="effect", reason=f"{broken.error}: {broken.reason}", evidence=broken.evidence)
+        case Cancelled():
+            return Cause(kind="cancelled", reason=event.failure.reason)
+        case Unavailable() as unavailable:
+            return Cause(kind="effect", reason=f"{unavailable.service} is out of reach: {unavailable.reason}")
+
+
+# Going on.
+
+
+def _go_on(
+    behaviour: Behaviour[M, E, R],
+    before: Session[M, E, R],
+    taken: Session[M, E, R],
+    event: Event[E, R],
+    decision: Decision[M],
+) -> Step[M, E, R]:
+    changed = replace(taken, model=decision.model)
+    if decision.verb != "go":
+        return _step(before, changed, event, decision.effects, decision.cancels)
+    if before.state == ERROR:
+        changed = replace(changed, failing=None)
+    return _enter(behaviour, before, changed, event, decision)
+
+
+def _enter(
+    behaviour: Behaviour[M, E, R],
+    before: Session[M, E, R],
+    changed: Session[M, E, R],
+    event: Event[E, R],
+    decision: Decision[M],
+) -> Step[M, E, R]:
+    """Begin the work of the state that the session has come to, in the same step."""
+    entered = Entered(at=event.at)
+    entry = _ask(behaviour, changed.model, entered, None)
+    effects, cancels = decision.effects, decision.cancels
+    if entry.verb == "stay":
+        changed = replace(changed, model=entry.model)
+        effects, cancels = (*effects, *entry.effects), (*cancels, *entry.cancels)
+    elif entry.verb in ("go", "fail"):
+        # The state is left again at once: that is a step of its own, with a record of its own.
+        changed = replace(changed, deferred=(Deferred(event=entered), *changed.deferred))
+    return _step(before, changed, event, effects, cancels)
+
+
+def _fail(
+    behaviour: Behaviour[M, E, R],
+    before: Session[M, E, R],
+    taken: Session[M, E, R],
+    event: Event[E, R],
+    decision: Decision[M],
+) -> Step[M, E, R]:
+    """One step to ERROR; states on the way are not entered. Where no way leads there, the session stays as it is."""
+    path = behaviour.machine.path_to_error(before.state)
+    if not path:
+        return _step(before, taken, event, decision.effects)
+    changed = replace(taken, model=_in_state(taken.model, path[0]), failing=decision.cause, suspension=None, open={})
+    if path[0] == ERROR:
+        return _enter(behaviour, before, changed, event, decision)
+    return _step(before, changed, event, decision.effects)
+
+
+# SUSPEND.
+
+
+def _suspend(behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Failed[E]) -> Step[M, E, R]:
+    assert isinstance(event.failure, Unavailable)
+    suspension = Suspension(
+        suspended_from=session.state,
+        service=event.failure.service,
+        generation=event.generation,
+        timer=message_id(session.id, session.n + 1, 0),
+        parked=(event.effect,),
+    )
+    changed = replace(session, model=_in_state(session.model, SUSPEND), suspension=suspension)
+    return _step(session, changed, event, (Timer(name=SUSPEND, seconds=behaviour.suspend_seconds),))
+
+
+def _park(session: Session[M, E, R], event: Failed[E]) -> Step[M, E, R]:
+    """Another effect failed for want of a service: it waits with the first one."""
+    assert session.suspension is not None
+    parked = replace(session.suspension, parked=(*session.suspension.parked, event.effect))
+    return _step(session, replace(session, suspension=parked), event)
+
+
+def _restore(session: Session[M, E, R], event: Signalled) -> Step[M, E, R]:
+    """Back to exactly where it was; nothing is entered anew, and what was outstanding runs again."""
+    suspension = session.suspension
+    assert suspension is not None
+    still_open = {key: each for key, each in session.open.items() if key != suspension.timer}
+    changed = replace(
+        session,
+        model=_in_state(session.model, suspension.suspended_from),
+        suspension=None,
+        open=still_open,
+        heard=max(session.heard, event.generation),
+    )
+    step = _step(session, changed, event)
+    return replace(step, runs=tuple(still_open[key] for key in suspension.parked))
+
+
+# The new session.
+
+
+def _in_state(model: M, state: str) -> M:
+    changed: M = replace(model, state=state)  # type: ignore[type-var]  # every model is a struct
+    return changed
+
+
+def _step(
+    before: Session[M, E, R],
+    after: Session[M, E, R],
+    event: Event[E, R],
+    effects: Iterable[Effect] = (),
+    cancels: Iterable[str] = (),
+) -> Step[M, E, R]:
+    n = before.n + 1
+    named: tuple[Any, ...] = tuple(
+        _named(effect, message_id(before.id, n, k), event) for k, effect in enumerate(effects)
+    )
+    unwanted = frozenset(cancels)
+    kept = {key: each for key, each in after.open.items() if _tag(each) not in unwanted}
+    started = tuple(effect for effect in named if not isinstance(effect, Send))
+    now_open = {**kept, **{effect.id: effect for effect in started}}
+    return Step(
+        session=replace(after, n=n, open=now_open),
+        event=event,
+        state_from=before.state,
+        effects=named,
+        runs=started,
+        cancelled=tuple(key for key in before.open if key not in now_open),
+    )
+
+
+def _named(effect: Effect, identifier: str, event: Event[E, R]) -> Effect:
+    match effect:
+        case Timer():
+            return replace(effect, id=identifier, due=event.at + timedelta(seconds=effect.seconds))
+        case Send():
+            return replace(effect, id=identifier, cause=_message_of(event))
+        case _:
+            return replace(effect, id=identifier)
+
+
+def _message_of(event: Event[E, R]) -> str:
+    match event:
+        case Received():
+            return event.message.id
+        case Signalled():
+            return event.signal.id
+        case _:
+            return ""
+
+
+def _tag(effect: Effect) -> str:
+    return str(effect.__struct_config__.tag)
