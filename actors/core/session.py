@@ -1,5 +1,6 @@
 """A session as it is after a decision: all that a resume needs, whatever code goes on with it."""
 
+from datetime import datetime
 from typing import Generic, TypeVar
 
 import msgspec
@@ -42,6 +43,8 @@ class Session(msgspec.Struct, Generic[M, E, R], frozen=True, kw_only=True, omit_
     deferred: tuple[Deferred[E, R], ...] = ()
     marks: dict[str, dict[str, Position]] = {}
     heard: int = 0
+    since: datetime | None = None
+    """When the session came to its state."""
     suspension: Suspension | None = None
     failing: Cause | None = None
 

@@ -296,8 +296,9 @@ def _step(
     kept = {key: each for key, each in after.open.items() if _tag(each) not in unwanted}
     started = tuple(effect for effect in named if not isinstance(effect, Send))
     now_open = {**kept, **{effect.id: effect for effect in started}}
+    since = before.since if before.since and after.state == before.state else event.at
     return Step(
-        session=replace(after, n=n, open=now_open),
+        session=replace(after, n=n, open=now_open, since=since),
         event=event,
         state_from=before.state,
         effects=named,

@@ -274,7 +274,7 @@ def test_an_unavailable_service_suspends_and_a_restore_brings_it_back_exactly() 
     step = play.happen(signalled(Restore(), 4))
     assert step is not None
     assert step.runs == (think,)
-    restored = msgspec.structs.replace(play.session, n=before.n, heard=before.heard)
+    restored = msgspec.structs.replace(play.session, n=before.n, heard=before.heard, since=before.since)
     assert restored == before
 
 

@@ -1,0 +1,93 @@
+"""One session for each story: the process takes a story, works on it, and ends with it.
+
+Which story an actor has stands on the board, so that its next process is back at once; should the board be wrong or
+late, the work queue and the journal are right.
+"""
+
+import msgspec
+
+from actors.core.events import Received
+from actors.errors import LostSessionError
+from actors.hosting.host import AnyRunner, Ending, Host, ending_of
+from actors.runtime.tenure import owner_name
+from bus.errors import LeaseLostError
+from protocol.codec import encode
+
+
+class Hosted(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands on the board of an actor with a story."""
+
+    session: str
+    story: str
+    ack_subject: str
+
+
+async def play_each(host: Host) -> Ending:
+    """Go on with the story in hand or take one from the queue; when its session is over, so is the process."""
+    runner = await _find_story(host) or await _take_story(host)
+    await host.perform(runner)
+    if runner.is_over:
+        await _finish_story(host)
+    return ending_of(runner)
+
+
+async def _find_story(host: Host) -> AnyRunner | None:
+    """The story that an earlier process of this actor had, unless somebody else has it by now."""
+    board, work = host.world.bus.board, host.world.bus.work
+    posted = await board.get(host.board_key)
+    if posted is None or posted.value is None:
+        return None
+    hosted = msgspec.json.decode(posted.value, type=Hosted)
+    holder = await host.world.bus.leases.holder(work.lease_key(hosted.story))
+    predecessor = holder.owner if holder and holder.owner.partition("/")[0] == host.actor else ""
+    owner = owner_name(host.world, host.actor)
+    claim = await work.claim(hosted.story, hosted.ack_subject, owner, instead_of=predecessor)
+    if claim is not None:
+        host.tenure.claim = claim
+        runner = await host.open(hosted.session)
+        if runner.session.n:
+            return runner
+        # It died between taking the story and the first record: the queue delivers it again.
+        host.tenure.claim = None
+        await work.hand_back(claim)
+    await board.take_down(host.board_key)
+    return None
+
+
+async def _take_story(host: Host) -> AnyRunner:
+    bus = host.world.bus
+    await host.signals.brake_off()
+    assignment = await bus.work.take(owner_name(host.world, host.actor))
+    host.tenure.claim = assignment.claim
+    hosted = Hosted(
+        session=f"{assignment.story.story}.{assignment.story.run}",
+        story=assignment.story.story,
+        ack_subject=assignment.claim.ack_subject,
+    )
+    await host.world.boundary("board.before")
+    await bus.board.put(host.board_key, encode(hosted))
+    await host.world.boundary("board.after")
+    await host.signals.brake_off()
+    runner = await host.open(hosted.session)
+    runner.offer(
+        Received(
+            at=host.world.now(),
+            message=assignment.envelope,
+            inbox="work",
+            settles=assignment.claim.ack_subject,
+        )
+    )
+    return runner
+
+
+async def _finish_story(host: Host) -> None:
+    claim = host.tenure.claim
+    assert claim is not None
+    await host.world.boundary("finish.before")
+    try:
+        await host.world.bus.work.finish(claim)
+    except LeaseLostError as error:
+        raise LostSessionError(claim.story, str(error)) from error
+    host.tenure.claim = None
+    await host.world.boundary("finish.after")
+    await host.world.bus.board.take_down(host.board_key)

@@ -1,0 +1,25 @@
+"""Feeding a session with its mail: one message of an inbox at a time, the next when the last one is settled."""
+
+import asyncio
+from typing import Any
+
+from actors.core.events import ChannelClosed, Received
+from actors.runtime.runner import Runner
+from actors.runtime.world import World
+from bus.errors import ChannelClosedError
+from bus.mail import Inbox
+from protocol.subjects import MailKind
+
+
+async def feed(world: World, runner: Runner[Any, Any, Any], inbox: Inbox, kind: MailKind) -> None:
+    """Hand over what arrives, in states that take it; for ever, however the channel ends."""
+    while True:
+        while not runner.takes(kind):
+            await runner.changed.wait()
+        try:
+            letter = await inbox.take()
+        except ChannelClosedError as error:
+            runner.offer(ChannelClosed(at=world.now(), inbox=kind, reason=error.reason))
+            await asyncio.get_running_loop().create_future()
+        else:
+            await runner.hand(Received(at=world.now(), message=letter.envelope, inbox=kind), letter.acknowledge)
