@@ -6,11 +6,11 @@ above this port must be right on both.
 """
 
 import asyncio
-import itertools
 from bisect import insort
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import msgspec
 
@@ -34,6 +34,9 @@ from bus.errors import (
     NoResponderError,
     WrongLastSequenceError,
 )
+from bus.retrying import surely
+
+T = TypeVar("T")
 
 MESSAGE_BYTES_MAX = 1024 * 1024
 
@@ -169,16 +172,27 @@ class MemoryServer:
             if matches(pattern, subject or message.subject):
                 queue.put_nowait(message)
 
-    @asynccontextmanager
-    async def listening(self, pattern: str) -> AsyncIterator["asyncio.Queue[Message | None]"]:
-        """Listen while the context is open."""
-        queue: asyncio.Queue[Message | None] = asyncio.Queue()
+    @contextmanager
+    def listening(self, pattern: str, queue: "asyncio.Queue[Message | None]") -> Iterator[None]:
+        """Have a queue filled while the context is open."""
         entry = (pattern, queue)
         self._listeners.append(entry)
         try:
-            yield queue
+            yield
         finally:
             self._listeners.remove(entry)
+
+    # Reading.
+
+    def newest(self, stream: str, subject: str) -> Message | None:
+        """The newest message of a subject."""
+        kept = self.stream(stream)
+        return kept.messages.get(kept.last_of(subject))
+
+    def kept(self, stream: str, subject: str, first: int) -> list[Message]:
+        """All messages of a subject from a sequence on."""
+        messages = self.stream(stream).messages
+        return [m for number, m in messages.items() if number >= first and matches(subject, m.subject)]
 
     # Delivering.
 
@@ -263,7 +277,7 @@ class MemoryServer:
 
 
 class MemoryBroker:
-    """One connection to a MemoryServer."""
+    """One connection to a MemoryServer. All that reaches the server goes through `call`."""
 
     def __init__(self, server: MemoryServer) -> None:
         self.server = server
@@ -278,36 +292,33 @@ class MemoryBroker:
         if self._closed:
             raise BusClosedError("closed by us")
 
+    async def call(self, action: Callable[[], T]) -> T:
+        """Have the server do something; others may come first."""
+        self._check_open()
+        await asyncio.sleep(0)
+        return action()
+
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Acknowledged:
         """Store one message."""
-        self._check_open()
         if len(data) > self.message_bytes_max:
             raise MessageTooLargeError(subject, len(data), self.message_bytes_max)
-        await asyncio.sleep(0)
-        return self.server.store(subject, data, dict(headers or {}))
+        return await self.call(lambda: self.server.store(subject, data, dict(headers or {})))
 
     async def last(self, stream: str, subject: str) -> Message | None:
         """The newest message of a subject."""
-        self._check_open()
-        await asyncio.sleep(0)
-        kept = self.server.stream(stream)
-        return kept.messages.get(kept.last_of(subject))
+        return await self.call(lambda: self.server.newest(stream, subject))
 
     async def read(self, stream: str, subject: str, first: int = 1) -> AsyncIterator[Message]:
         """All messages of a subject that are there now."""
-        self._check_open()
-        kept = self.server.stream(stream)
-        newest = kept.last_of(subject)
-        for sequence in list(itertools.takewhile(lambda number: number <= newest, kept.messages)):
-            message = kept.messages.get(sequence)
-            if message is not None and sequence >= first and matches(subject, message.subject):
-                yield message
+        for message in await surely(lambda: self.call(lambda: self.server.kept(stream, subject, first))):
+            yield message
 
     @asynccontextmanager
     async def listen(self, subject: str) -> AsyncIterator["asyncio.Queue[Message | None]"]:
         """Core messages while the context is open."""
         self._check_open()
-        async with self.server.listening(subject) as queue:
+        queue: asyncio.Queue[Message | None] = asyncio.Queue()
+        with self.server.listening(subject, queue):
             yield queue
 
     async def say(self, subject: str, data: bytes) -> None:
@@ -323,9 +334,7 @@ class MemoryBroker:
 
     async def acknowledge(self, ack_subject: str) -> None:
         """Settle a delivery."""
-        self._check_open()
-        await asyncio.sleep(0)
-        self.server.settle(ack_subject, "ack")
+        await self.call(lambda: self.server.settle(ack_subject, "ack"))
 
     async def extend(self, ack_subject: str) -> None:
         """Put off the redelivery."""
@@ -334,21 +343,16 @@ class MemoryBroker:
 
     async def give_back(self, ack_subject: str, delay_seconds: float = 0.0) -> None:
         """Hand a delivery back."""
-        self._check_open()
-        await asyncio.sleep(0)
-        self.server.settle(ack_subject, "nak", delay_seconds)
+        await self.call(lambda: self.server.settle(ack_subject, "nak", delay_seconds))
 
     async def purge(self, stream: str, subject: str) -> int:
         """Remove all messages of a subject."""
-        self._check_open()
-        kept = self.server.stream(stream)
-        gone = [number for number, message in kept.messages.items() if matches(subject, message.subject)]
-        return sum(kept.remove(number) for number in gone)
+        gone = await self.call(lambda: self.server.kept(stream, subject, 1))
+        return sum(self.server.stream(stream).remove(message.sequence) for message in gone)
 
     async def delete(self, stream: str, sequence: int) -> bool:
         """Remove one message."""
-        self._check_open()
-        return self.server.stream(stream).remove(sequence)
+        return await self.call(lambda: self.server.stream(stream).remove(sequence))
 
     async def ensure_stream(self, plan: StreamPlan) -> bool:
         """Create or change."""

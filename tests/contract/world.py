@@ -66,11 +66,13 @@ class World:
 
 
 @asynccontextmanager
-async def memory_world(subjects: Subjects, *, fence_first: bool) -> AsyncIterator[World]:
+async def memory_world(
+    subjects: Subjects, *, fence_first: bool, attach: Callable[[MemoryServer], Broker] = MemoryBroker
+) -> AsyncIterator[World]:
     server = MemoryServer(fence_first=fence_first)
 
     async def connect() -> Broker:
-        return MemoryBroker(server)
+        return attach(server)
 
     async with _prepared(World(subjects, connect, 1)) as world:
         yield world

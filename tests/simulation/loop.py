@@ -1,0 +1,130 @@
+"""An event loop with a virtual clock, and processes on it that can be killed, stopped and woken.
+
+Time moves only when nothing is left to do, to the next timer: a day takes as long as what happens in it. Whatever is
+scheduled belongs to the process in whose context it was: a killed process never runs again, not even to clean up, and
+what a stopped one had to do waits until it is woken. What belongs to no process is the world: broker, person, health.
+"""
+
+import asyncio
+import contextvars
+import heapq
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+CANCELLED_TIMERS_MAX = 1000
+
+
+class Process:
+    """One incarnation of something that can die."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_alive = True
+        self.is_stopped = False
+        self.held: list[asyncio.Handle] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+        """All of them, so that none is collected, and so closed, while the simulation runs."""
+
+
+PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
+
+
+class NothingLeftError(Exception):
+    """Everybody waits and no timer is set: in the real world this would be a hang."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Runs as fast as it can, always in the same order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._cancelled_timers = 0
+        self.set_task_factory(_make_task)
+
+    def time(self) -> float:
+        """Seconds since the beginning."""
+        return self._now
+
+    # What asyncio's own loops do with a selector.
+
+    def _run_once(self) -> None:
+        ready: Any = self._ready  # type: ignore[attr-defined]
+        if not ready:
+            self._to_next_timer(ready)
+        for _ in range(len(ready)):
+            handle: Any = ready.popleft()
+            if handle._cancelled:
+                continue
+            process = handle._context.get(PROCESS)
+            if process is None or (process.is_alive and not process.is_stopped):
+                handle._run()
+            elif process.is_alive:
+                process.held.append(handle)
+
+    def _to_next_timer(self, ready: Any) -> None:
+        timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
+        while timers and timers[0]._cancelled:
+            heapq.heappop(timers)._scheduled = False
+        if not timers:
+            raise NothingLeftError
+        self._now = max(self._now, timers[0]._when)
+        while timers and timers[0]._when <= self._now:
+            handle = heapq.heappop(timers)
+            handle._scheduled = False
+            ready.append(handle)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        self._cancelled_timers += 1
+        if self._cancelled_timers > CANCELLED_TIMERS_MAX:
+            self._cancelled_timers = 0
+            kept = [each for each in self._scheduled if not each._cancelled]  # type: ignore[attr-defined]
+            heapq.heapify(kept)
+            self._scheduled[:] = kept  # type: ignore[attr-defined]
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps who would have to be woken."""
+
+    # Processes.
+
+    def spawn(self, process: Process, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Start the main task of a process."""
+        context = contextvars.Context()
+        context.run(PROCESS.set, process)
+        return self.create_task(work, context=context)
+
+    def wake(self, process: Process) -> None:
+        """SIGCONT."""
+        process.is_stopped = False
+        held, process.held = process.held, []
+        self._ready.extend(held)  # type: ignore[attr-defined]
+
+    def in_world(self, delay_seconds: float, call: Callable[..., Any], *arguments: Any) -> asyncio.TimerHandle:
+        """Have something happen later, whatever becomes of the process that asks for it."""
+        return self.call_later(delay_seconds, call, *arguments, context=contextvars.Context())
+
+
+def _make_task(loop: Any, work: Any, **options: Any) -> Any:
+    task: Any = asyncio.Task(work, loop=loop, **options)
+    task._log_destroy_pending = False
+    context: contextvars.Context = options.get("context") or contextvars.copy_context()
+    process = context.get(PROCESS)
+    if process is not None:
+        process.tasks.append(task)
+    return task
+
+
+def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, Any]]) -> Any:
+    """Run `main` on a fresh loop; what is still pending at its end is dropped, as if all had been killed."""
+    loop = VirtualLoop()
+    hook = sys.unraisablehook
+    try:
+        return loop.run_until_complete(main(loop))
+    finally:
+        # Closing a coroutine that was killed runs its clean-up outside of any loop: nobody wants to hear of that.
+        sys.unraisablehook = lambda _: None
+        loop._ready.clear()  # type: ignore[attr-defined]
+        loop._scheduled.clear()  # type: ignore[attr-defined]
+        loop.close()
+        sys.unraisablehook = hook
