@@ -7,7 +7,9 @@ from actors.core.step import is_repeated
 from actors.hosting.host import AnyRunner, AnySession, Ending, Host
 from actors.runtime.together import end_all, until_first
 from bus.mail import Inbox, Letter
-from protocol.subjects import MailKind
+from protocol.errors import BadSubjectError
+from protocol.messages import Envelope
+from protocol.subjects import MailKind, check_id
 
 
 async def play_many(host: Host) -> Ending:
@@ -52,12 +54,27 @@ class _Many:
 
     async def _hand(self, kind: MailKind, letter: Letter) -> bool:
         event = Received(at=self._host.world.now(), message=letter.envelope, inbox=kind)
-        runner = await self._runner(self._route(letter.envelope))
+        name = self._name(letter.envelope)
+        if name is None:
+            return await self._bury(letter, "it belongs to no session that there could be")
+        runner = await self._runner(name)
         if not runner.is_over:
             return await runner.hand(event, letter.acknowledge)
         if not is_repeated(runner.session, event):
-            reason = f"session {runner.session.id} is over"
-            await self._host.world.bus.dead.bury(letter.delivery, self._host.role, self._host.actor, reason)
+            return await self._bury(letter, f"session {name} is over")
+        await letter.acknowledge()
+        return True
+
+    def _name(self, envelope: Envelope) -> str | None:
+        """The session of a message; None for a name that no session can have: it comes from outside."""
+        name = self._route(envelope)
+        try:
+            return None if name is None else check_id(name)
+        except BadSubjectError:
+            return None
+
+    async def _bury(self, letter: Letter, reason: str) -> bool:
+        await self._host.world.bus.dead.bury(letter.delivery, self._host.role, self._host.actor, reason)
         await letter.acknowledge()
         return True
 

@@ -24,4 +24,5 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     hosting: Hosting
     executors: Callable[[World], Executors]
     """Made once per process. Timer and AskPerson are there already."""
-    route: Callable[[Envelope], str] | None = None
+    route: Callable[[Envelope], str | None] | None = None
+    """Whose session a message belongs to; None: to none that could be."""

@@ -156,7 +156,11 @@ class Runner(Generic[M, E, R]):
                 if effect.id not in parked:
                     self._start(effect)
             while not self.is_over and not self._may_leave:
-                await self._take(self._own() or await self._arrivals.get())
+                own = self._own()
+                if own is not None:
+                    await self._go_through(advance(self._behaviour, self.session, own))
+                else:
+                    await self._take(await self._arrivals.get())
             return self.session
         finally:
             # What is in hand stays open in the record and runs again in the next process.
@@ -171,7 +175,7 @@ class Runner(Generic[M, E, R]):
         is_busy = any(each.effect.reaches_outside for each in self._in_hand.values())
         return self._stopping and not is_busy and self._arrivals.empty()
 
-    def _own(self) -> Arrival | None:
+    def _own(self) -> Event[E, R] | None:
         """What the session presents to itself, before anything that has arrived."""
         if self._paused:
             return None
@@ -180,7 +184,7 @@ class Runner(Generic[M, E, R]):
         if suspension is not None and self._restore is not None and self._restore.generation > suspension.generation:
             # Heard before the session was suspended, and yet newer than the effect that failed.
             event = event or self._restore
-        return None if event is None else Arrival(event)
+        return event
 
     async def _take(self, arrival: Arrival) -> None:
         event, settle = arrival
@@ -188,7 +192,9 @@ class Runner(Generic[M, E, R]):
             return  # only to look around
         if isinstance(event, Exception):
             raise event
-        step = self._step(event)
+        await self._go_through(self._step(event), settle)
+
+    async def _go_through(self, step: Step[M, E, R] | None, settle: Settle | None = None) -> None:
         if step is not None:
             await self._record(step)
         if settle is not None:

@@ -17,18 +17,9 @@ from protocol.codec import encode
 from protocol.machines import MACHINES
 from protocol.messages import ApprovalRequest, ApprovalResult, Cancel, Restore, Stop
 from tests.actors.plays import AT, Play, a_story, received, signalled
-from tests.actors.understudy import (
-    ARCHITECT,
-    CODER,
-    Announce,
-    Coder,
-    Prepare,
-    Prepared,
-    Think,
-    Thought,
-    Write,
-    Written,
-)
+from tests.actors.understudies.architect import ARCHITECT
+from tests.actors.understudies.coder import CODER, Coder
+from tests.actors.understudies.effects import Announce, Prepare, Prepared, Think, Thought, Write, Written
 
 APPROVED = ApprovalResult(type="plan", status="APPROVED")
 DOWN = Unavailable(service="model", reason="overloaded")

@@ -7,12 +7,13 @@ what a stopped one had to do waits until it is woken. What belongs to no process
 
 import asyncio
 import contextvars
+import gc
 import heapq
-import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 CANCELLED_TIMERS_MAX = 1000
+CLEAN_UPS_MAX = 20
 
 
 class Process:
@@ -23,8 +24,6 @@ class Process:
         self.is_alive = True
         self.is_stopped = False
         self.held: list[asyncio.Handle] = []
-        self.tasks: list[asyncio.Task[Any]] = []
-        """All of them, so that none is collected, and so closed, while the simulation runs."""
 
 
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
@@ -41,6 +40,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now = 0.0
         self._cancelled_timers = 0
+        self.tasks: list[asyncio.Task[Any]] = []
+        """All that ever were, so that none is collected, and so runs its clean-up, while the simulation runs."""
         self.set_task_factory(_make_task)
 
     def time(self) -> float:
@@ -108,23 +109,31 @@ class VirtualLoop(asyncio.BaseEventLoop):
 def _make_task(loop: Any, work: Any, **options: Any) -> Any:
     task: Any = asyncio.Task(work, loop=loop, **options)
     task._log_destroy_pending = False
-    context: contextvars.Context = options.get("context") or contextvars.copy_context()
-    process = context.get(PROCESS)
-    if process is not None:
-        process.tasks.append(task)
+    loop.tasks.append(task)
     return task
 
 
 def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, Any]]) -> Any:
     """Run `main` on a fresh loop; what is still pending at its end is dropped, as if all had been killed."""
     loop = VirtualLoop()
-    hook = sys.unraisablehook
+    # A collection closes generators at moments that depend on everything that was ever allocated.
+    gc.disable()
     try:
         return loop.run_until_complete(main(loop))
     finally:
-        # Closing a coroutine that was killed runs its clean-up outside of any loop: nobody wants to hear of that.
-        sys.unraisablehook = lambda _: None
+        for task in loop.tasks:
+            _close(task.get_coro())
+        loop.tasks.clear()
         loop._ready.clear()  # type: ignore[attr-defined]
         loop._scheduled.clear()  # type: ignore[attr-defined]
         loop.close()
-        sys.unraisablehook = hook
+        gc.enable()
+
+
+def _close(work: Any) -> None:
+    """Close a coroutine that was killed: its clean-up runs outside of any loop, and fails, again and again."""
+    for _ in range(CLEAN_UPS_MAX):
+        try:
+            return work.close()
+        except (RuntimeError, GeneratorExit):
+            continue

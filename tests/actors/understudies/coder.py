@@ -1,8 +1,4 @@
-"""Understudies: a coder and an architect that play their machines without a model or a repository.
-
-Between them they have every kind of effect: sends, timers, an ask to a person, and outside effects that cost
-something (Think), change a tree (Write) and must happen once (Announce).
-"""
+"""A coder: one story from its arrival to its announcement."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +7,11 @@ import msgspec
 
 from actors.core.behaviour import Behaviour
 from actors.core.decision import Decision, defer, fail, go, ignore, stay
-from actors.core.effects import AskPerson, Effect, Send, Timer
-from actors.core.events import Entered, Event, Finished, Received, Signalled
+from actors.core.effects import AskPerson, Send, Timer
+from actors.core.events import Entered, Finished, Received, Signalled
 from actors.core.failures import Cause
-from actors.core.results import PersonAnswered, Result, TimerRang
+from actors.core.results import PersonAnswered, TimerRang
 from actors.core.session import Session
-from protocol.machines.architect import ARCHITECT as ARCHITECT_MACHINE
 from protocol.machines.coder import CODER as CODER_MACHINE
 from protocol.messages import (
     AnyPayload,
@@ -29,60 +24,20 @@ from protocol.messages import (
     MergeResult,
     Story,
 )
-
-THE_ARCHITECT = "architect.main"
-
-
-class Prepare(Effect, frozen=True, kw_only=True):
-    """Make a workspace."""
-
-    story: str
-
-
-class Think(Effect, frozen=True, kw_only=True):
-    """Ask the model; every call is paid for."""
-
-    prompt: str
-
-
-class Write(Effect, frozen=True, kw_only=True):
-    """Add a line to the tree at `base`."""
-
-    base: str
-    line: str
-
-
-class Announce(Effect, frozen=True, kw_only=True):
-    """Tell the world, once."""
-
-    line: str
-
-
-class Prepared(Result, frozen=True, kw_only=True):
-    """The workspace is at `head`."""
-
-    head: str
-
-
-class Thought(Result, frozen=True, kw_only=True):
-    """What the model said."""
-
-    text: str
-
-
-class Written(Result, frozen=True, kw_only=True):
-    """The tree is at `head`."""
-
-    head: str
-
-
-class Announced(Result, frozen=True, kw_only=True):
-    """The world knows."""
-
-
-Effects = Send | Timer | AskPerson | Prepare | Think | Write | Announce
-Results = TimerRang | PersonAnswered | Prepared | Thought | Written | Announced
-Happening = Event[Effects, Results]
+from tests.actors.understudies.effects import (
+    THE_ARCHITECT,
+    Announce,
+    Announced,
+    Effects,
+    Happening,
+    Prepare,
+    Prepared,
+    Results,
+    Think,
+    Thought,
+    Write,
+    Written,
+)
 
 
 class Coder(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -230,45 +185,6 @@ def _abandoned(reason: str) -> Cause:
     return Cause(kind="abandoned", reason=reason)
 
 
-class Architect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the architect remembers: the request in hand."""
-
-    state: str = "WAITING"
-    request: Envelope | None = None
-    answered: int = 0
-
-
-def decide_architect(architect: Architect, event: Happening) -> Decision[Architect]:
-    """One request after the other: think, answer, wait for the next."""
-    match architect.state, event:
-        case "WAITING", Received(message=Envelope(payload=ApprovalRequest() | MergeRequest()) as request):
-            return go(msgspec.structs.replace(architect, request=request), "SETUP")
-        case "SETUP", Entered():
-            return go(architect, "REQUEST")
-        case "REQUEST", Entered():
-            return stay(architect, Think(prompt="judge"))
-        case "REQUEST", Finished(result=Thought()):
-            assert architect.request is not None
-            rested = msgspec.structs.replace(architect, request=None, answered=architect.answered + 1)
-            return go(rested, "WAITING", _answer(architect.request))
-        case _, Signalled() | Entered():
-            return ignore(architect)
-        case _:
-            return defer(architect)
-
-
-def _answer(request: Envelope) -> Send:
-    result: AnyPayload
-    match request.payload:
-        case ApprovalRequest(approval_type=kind):
-            result = ApprovalResult(type=kind, status="APPROVED")
-        case MergeRequest() as merge:
-            result = MergeResult(story=merge.story, outcome=Merged(commit=merge.commit))
-        case _:
-            raise AssertionError(request.payload)
-    return Send(to=request.sender, message=result, kind="RESPONSE", answers=request.id)
-
-
 CODER: Behaviour[Coder, Any, Any] = Behaviour(
     machine=CODER_MACHINE,
     role="coder",
@@ -276,13 +192,4 @@ CODER: Behaviour[Coder, Any, Any] = Behaviour(
     initial=Coder(),
     session_type=Session[Coder, Effects, Results],
     pulls={},
-)
-
-ARCHITECT: Behaviour[Architect, Any, Any] = Behaviour(
-    machine=ARCHITECT_MACHINE,
-    role="architect",
-    decide=decide_architect,
-    initial=Architect(),
-    session_type=Session[Architect, Effects, Results],
-    pulls={"request": frozenset({"WAITING"})},
 )

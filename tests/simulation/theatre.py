@@ -1,0 +1,269 @@
+"""The theatre: a whole company on one virtual loop, under the production runtime.
+
+It plays what the parts outside of the runtime will be: a supervisor that starts actors again when their processes end,
+a person who answers asks, a health monitor that broadcasts a restore when the model is back.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from actors.core.effects import Effect
+from actors.errors import LostSessionError
+from actors.hosting.host import Ending
+from actors.hosting.playing import play
+from bus.bus import Bus
+from bus.topology import apply_topology, plan_topology
+from protocol.messages import AnyPayload, Envelope, InterviewRequest, Restore, Story
+from protocol.subjects import Subjects
+from tests.actors.understudies.outside import BASE, Payment
+from tests.actors.understudies.parts import parts
+from tests.simulation.loop import Process, VirtualLoop
+from tests.simulation.monitors import Monitor, WatchedServer
+from tests.simulation.wire import Network, Wire
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+LEASE_SECONDS = 20
+ACK_WAIT_SECONDS = 60.0
+PROBE_SECONDS = 30.0
+SUBJECTS = Subjects("theatre")
+
+Act = str
+"""What happens to a process at a boundary: "go", "kill", or "stop"."""
+
+Director = Callable[[Process, str], Act]
+
+
+class World:
+    """The World port of one simulated process."""
+
+    def __init__(self, theatre: "Theatre", process: Process, network: Network) -> None:
+        self._theatre = theatre
+        self._process = process
+        self.incarnation = process.name
+        self.bus = Bus(
+            Wire(theatre.server, network), SUBJECTS, lease_seconds=LEASE_SECONDS, ack_wait_seconds=ACK_WAIT_SECONDS
+        )
+
+    def now(self) -> datetime:
+        """The time of day."""
+        return self._theatre.now()
+
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return self._theatre.loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, in virtual time."""
+        await asyncio.sleep(seconds)
+
+    def chance(self) -> float:
+        """From the seed."""
+        return self._theatre.chance.random()
+
+    async def boundary(self, name: str) -> None:
+        """Where the director may do something to the process."""
+        match self._theatre.director(self._process, name):
+            case "kill":
+                self._theatre.kill(self._process)
+                await asyncio.sleep(0)
+            case "stop":
+                self._theatre.stop(self._process)
+                await asyncio.sleep(0)
+
+
+class Theatre:
+    """A company with its broker, its world outside and its audience."""
+
+    def __init__(self, loop: VirtualLoop, seed: int = 0, director: Director = lambda _, __: "go") -> None:
+        self.loop = loop
+        self.chance = random.Random(seed)
+        self.director = director
+        self.monitor = Monitor(self.now)
+        self.server = WatchedServer(self.monitor, now=self.now)
+        self.outside = Stage(self)
+        self.parts = parts(self.outside)
+        self.office = Bus(Wire(self.server), SUBJECTS, lease_seconds=LEASE_SECONDS, ack_wait_seconds=ACK_WAIT_SECONDS)
+        self.processes: dict[str, Process] = {}
+        self.started: Counter[str] = Counter()
+        self.endings: list[tuple[str, str]] = []
+        self.stopped: list[Process] = []
+        self.make_network: Callable[[str], Network] = lambda _: Network()
+        self._letters = 0
+        self.closing = False
+
+    def now(self) -> datetime:
+        """The time of day."""
+        return EPOCH + timedelta(seconds=self.loop.time())
+
+    # The company.
+
+    async def open(self, *actors: str) -> None:
+        """Set up the broker and start the actors, each named `<machine>.<id>`."""
+        await apply_topology(self.office.broker, plan_topology(SUBJECTS, ack_wait_seconds=ACK_WAIT_SECONDS))
+        for actor in actors:
+            self.start(actor)
+
+    def start(self, actor: str) -> Process:
+        """Start a process of an actor, whatever others of it there are."""
+        self.started[actor] += 1
+        machine, _, name = actor.partition(".")
+        process = Process(f"{name}-{self.started[actor]}")
+        self.processes[actor] = process
+        self.loop.spawn(process, self._main(process, actor, machine, name))
+        return process
+
+    async def _main(self, process: Process, actor: str, machine: str, name: str) -> None:
+        world = World(self, process, self.make_network(process.name))
+        told = self.loop.create_future()
+        self.monitor.say(process.name, "starts")
+        try:
+            ending: Any = await play(world, self.parts[machine], name, told)
+        except LostSessionError as error:
+            ending = error
+        self.loop.in_world(0.0, self._ended, process, actor, ending)
+
+    def _ended(self, process: Process, actor: str, ending: Ending | LostSessionError) -> None:
+        what = ending.value if isinstance(ending, Ending) else "lost"
+        self.monitor.say(process.name, f"ends: {what}")
+        self.endings.append((process.name, what))
+        self.monitor.check_ending(process.name, ending)
+        process.is_alive = False
+        if self.processes.get(actor) is process and not self.closing:
+            self.loop.in_world(0.05, self._start_again, process, actor)
+
+    def _start_again(self, process: Process, actor: str) -> None:
+        if self.processes.get(actor) is process and not self.closing:
+            self.start(actor)
+
+    # What can happen to a process.
+
+    def kill(self, process: Process) -> None:
+        """Kill -9, and the supervisor starts the next one."""
+        self.monitor.say(process.name, "is killed")
+        process.is_alive = False
+        actor = self._actor_of(process)
+        if actor is not None:
+            self.loop.in_world(0.05, self._start_again, process, actor)
+
+    def stop(self, process: Process, seconds: float = 3 * LEASE_SECONDS, *, succeed: bool = True) -> None:
+        """SIGSTOP, perhaps a successor at once, and SIGCONT later."""
+        self.monitor.say(process.name, "is stopped")
+        process.is_stopped = True
+        self.stopped.append(process)
+        actor = self._actor_of(process)
+        if actor is not None and succeed:
+            self.loop.in_world(1.0, self._start_again, process, actor)
+        self.loop.in_world(seconds, self._wake, process)
+
+    def _wake(self, process: Process) -> None:
+        if process.is_alive:
+            self.monitor.say(process.name, "is woken")
+            self.monitor.woken.add(process.name)
+            self.loop.wake(process)
+
+    def _actor_of(self, process: Process) -> str | None:
+        return next((actor for actor, current in self.processes.items() if current is process), None)
+
+    # The audience.
+
+    async def order(self, story: str, run: int = 1) -> None:
+        """Put a story on the queue, as the architect would."""
+        payload = Story(story=story, spec="spec", run=run, title=story, description="", acceptance_criteria=())
+        await self.office.work.put(self._letter(payload, "coder.all", "REQUEST"))
+
+    async def talk(self, interview: str) -> None:
+        """Ask the PM for an interview."""
+        await self.office.mail.send(self._letter(InterviewRequest(interview=interview), "pm.main", "REQUEST"))
+
+    async def broadcast(self, payload: AnyPayload, recipient: str = "all.all") -> int:
+        """Send a control signal."""
+        return await self.office.control.broadcast(self._letter(payload, recipient, "CONTROL"))
+
+    def _letter(self, payload: AnyPayload, recipient: str, kind: Any) -> Envelope:
+        self._letters += 1
+        return Envelope(
+            id=f"office/{self._letters}/0",
+            kind=kind,
+            sender="supervisor.office",
+            recipient=recipient,
+            payload=payload,
+            sent_at=self.now(),
+        )
+
+    async def answer_asks(self, answer: str = "yes") -> None:
+        """Answer whatever is asked, for ever."""
+        while True:
+            for ask in await self.office.asks.open():
+                await self.office.asks.answer(ask.id, answer, self.now())
+            await asyncio.sleep(0.5 + self.chance.random())
+
+    async def watch_health(self) -> None:
+        """Probe the model, and broadcast a restore each time it is back."""
+        was_up = True
+        while True:
+            is_up = self.outside.is_up()
+            if is_up and (not was_up or self.outside.missed):
+                self.outside.missed = False
+                await self.broadcast(Restore())
+            was_up = is_up
+            await asyncio.sleep(PROBE_SECONDS)
+
+    async def until(self, is_over: Callable[[], bool], seconds: float) -> bool:
+        """Wait until something is so; False if it is not after that time."""
+        deadline = self.loop.time() + seconds
+        while not is_over():
+            if self.loop.time() > deadline:
+                return False
+            await asyncio.sleep(0.25)
+        return True
+
+
+class Stage:
+    """The world outside, in memory."""
+
+    def __init__(self, theatre: Theatre) -> None:
+        self._theatre = theatre
+        self.payments: list[Payment] = []
+        self.trees: dict[str, list[str]] = {BASE: []}
+        self.writes: dict[str, str] = {}
+        self.announcements: dict[str, str] = {}
+        self.down_until = 0.0
+        self.missed = False
+        """Whether somebody was refused since the last restore."""
+        self.slowness = 0.0
+
+    def touch(self, effect: Effect, incarnation: str) -> None:
+        """Somebody is about to perform an effect: is it recorded, and theirs?"""
+        self._theatre.monitor.check_effect(effect, incarnation)
+
+    def is_up(self) -> bool:
+        """Whether the model can be reached."""
+        is_up = self._theatre.loop.time() >= self.down_until
+        self.missed = self.missed or not is_up
+        return is_up
+
+    def pay(self, payment: Payment) -> None:
+        """Note who paid for what."""
+        self._theatre.monitor.say(payment.incarnation, f"pays for {payment.effect}")
+        self.payments.append(payment)
+
+    def write(self, effect: str, base: str, line: str) -> str:
+        """The same effect on the same tree gives the same tree."""
+        head = f"{base}/{line}"
+        self._theatre.monitor.check_same(f"write {effect}", head)
+        self.trees[head] = [*self.trees[base], line]
+        self.writes[effect] = head
+        return head
+
+    def announce(self, effect: str, line: str) -> None:
+        """Once per effect."""
+        self._theatre.monitor.check_same(f"announce {effect}", line)
+        self.announcements[effect] = line
+
+    def thinking_seconds(self) -> float:
+        """As slow as the seed says."""
+        return self.slowness * self._theatre.chance.random()
