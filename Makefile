@@ -14,9 +14,13 @@ help: ## Show the targets.
 
 setup: $(READY) ## Make .venv and install everything from the pinned constraints.
 
+# The mark says where the environment was made: in a folder that was moved or renamed since it is worth nothing.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+.PHONY: $(READY)
+endif
 $(READY): pyproject.toml constraints.txt tools/setup
 	@PYTHON="$(PYTHON)" tools/setup $(VENV)
-	@touch $(READY)
+	@printf '%s\n' "$(CURDIR)" > $(READY)
 
 lint: $(READY) ## Check style and types (code and tests).
 	$(BIN)/ruff check .
@@ -39,7 +43,7 @@ bench: $(READY) ## Measure ratios against the raw library; writes bench/latest.j
 demo: $(READY) ## Publish a sample spec on an embedded server and check the record.
 	@tools/demo $(BIN)
 
-docs: $(READY) ## Print the pages of docs/ that come from the code.
+docs: $(READY) ## Rewrite the pages of docs/ that come from the code.
 	$(BIN)/python -m tools.pages
 
 constraints: $(READY) ## Pin the versions that are installed now.
