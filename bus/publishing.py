@@ -49,7 +49,7 @@ _published = msgspec.json.Decoder(Published)
 
 async def publish_spec(bus: Bus, *, spec: str, markdown: str, edition: str, now: datetime) -> Publication:
     """Send a valid spec to whoever takes specs in this edition; the same text again sends nothing."""
-    digest = hashlib.sha256(markdown.encode()).hexdigest()
+    digest = _digest(markdown)
     wanted = Published(spec=spec, revision=1, digest=digest, recipient=_recipient(edition), sent=False)
     key = f"specs.{spec}"
     for _ in range(CLAIMS_MAX):
@@ -66,6 +66,12 @@ async def publish_spec(bus: Bus, *, spec: str, markdown: str, edition: str, now:
         status: Literal["published", "revised"] = "published" if claim.revision == 1 else "revised"
         return Publication(status=status, spec=spec, revision=claim.revision, digest=digest)
     raise NotAcknowledgedError(key, f"others changed it {CLAIMS_MAX} times meanwhile; publish again")
+
+
+def _digest(markdown: str) -> str:
+    """The text's name: line ends and a byte order mark, which editors change by themselves, do not count."""
+    text = markdown.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _read(posted: Posted | None) -> Published | None:

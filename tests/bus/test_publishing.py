@@ -104,6 +104,18 @@ async def test_each_change_is_a_revision_and_so_is_a_change_back(world: World) -
     assert revisions(await sent(bus)) == [(1, TEXT), (2, "changed"), (3, TEXT)]
 
 
+@pytest.mark.parametrize(
+    "written", ["\ufeff# A\n\nlist\n", "# A\r\n\r\nlist\r\n", "\ufeff# A\r\rlist\r"], ids=["BOM", "CRLF", "BOM and CR"]
+)
+async def test_line_ends_and_a_byte_order_mark_are_no_change(world: World, written: str) -> None:
+    bus = await world.bus()
+    published = await publish(bus, "# A\n\nlist\n")
+
+    repeated = await publish(bus, written)
+
+    assert repeated == Publication(status="unchanged", spec="todo", revision=1, digest=published.digest)
+
+
 async def test_the_same_text_for_another_edition_is_sent_to_whoever_takes_it_there(world: World) -> None:
     bus = await world.bus()
     await publish(bus)
