@@ -50,9 +50,18 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "server"
     try:
         yield place
-    finally:
         stop(place)
-        assert servers_of(place) == []
+    finally:
+        left = end_all(place)
+    assert left == []
+
+
+def end_all(folder: Path) -> list[int]:
+    """End what still runs there, for a test that failed or was interrupted while nothing was written down of it."""
+    left = servers_of(folder)
+    for pid in left:
+        end_process(pid, birth(pid) or 0, SETTINGS.stop_seconds)
+    return left
 
 
 def servers_of(folder: Path) -> list[int]:
@@ -355,11 +364,24 @@ def test_a_server_that_cannot_be_identified_keeps_others_off_its_store(folder: P
     (folder / "server.json").unlink()
     (folder / "server.pid").unlink()
 
-    with pytest.raises(ServerError, match=r"running\.lock"):
-        start(folder)
+    try:
+        with pytest.raises(ServerError, match=r"running\.lock"):
+            start(folder)
+    finally:
+        (folder / "server.json").write_bytes(record)
 
-    (folder / "server.json").write_bytes(record)
     assert servers_of(folder) == [first.pid]
+
+
+def test_a_test_that_breaks_off_leaves_no_server_behind(folder: Path) -> None:
+    server = start(folder)
+    (folder / "server.json").unlink()
+    (folder / "server.pid").unlink()
+
+    assert stop(folder) is False
+    assert end_all(folder) == [server.pid]
+
+    assert servers_of(folder) == []
 
 
 def test_a_frozen_server_is_replaced(folder: Path) -> None:
