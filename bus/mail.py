@@ -74,7 +74,8 @@ class Inbox:
                 await surely(lambda settled=delivery: self._broker.acknowledge(settled.ack_subject))  # type: ignore[misc]  # mypy cannot infer a lambda's default
 
     async def close(self) -> None:
-        """Remove the consumer, for a session that is over; its mail stays until it is purged."""
+        """Remove the consumer and what is left in it, for a session that is over."""
+        await surely(lambda: self._broker.purge(self._plan.stream, self._plan.filter))
         await surely(lambda: self._broker.delete_consumer(self._plan.stream, self._plan.name))
 
 

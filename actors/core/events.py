@@ -58,6 +58,15 @@ class ChannelClosed(_Event, frozen=True, kw_only=True):
     reason: str
 
 
+class Resumed(_Event, frozen=True, kw_only=True):
+    """Another process goes on with the session; `repeats` are the effects that were in hand and run again.
+
+    Its record is the successor's claim: from then on the fence refuses whatever an earlier process still writes.
+    """
+
+    repeats: tuple[str, ...] = ()
+
+
 class Failing(_Event, frozen=True, kw_only=True):
     """The next step on the way to ERROR."""
 
@@ -65,5 +74,5 @@ class Failing(_Event, frozen=True, kw_only=True):
 
 
 Event = Union[  # noqa: UP007 -- generic over E and R
-    Entered, Received, Finished[E, R], Failed[E], Signalled, ChannelClosed, Failing
+    Entered, Received, Finished[E, R], Failed[E], Signalled, ChannelClosed, Resumed, Failing
 ]

@@ -13,7 +13,7 @@ import msgspec
 from actors.core.behaviour import Behaviour
 from actors.core.decision import Decision, Model, fail
 from actors.core.effects import Effect, Send, Timer
-from actors.core.events import ChannelClosed, Entered, Event, Failed, Failing, Finished, Received, Signalled
+from actors.core.events import ChannelClosed, Entered, Event, Failed, Failing, Finished, Received, Resumed, Signalled
 from actors.core.failures import Broken, Cancelled, Cause, Unavailable
 from actors.core.session import Deferred, Session, Suspension
 from protocol.machine import ERROR, SUSPEND
@@ -72,14 +72,14 @@ def advance(
 
     A paused session keeps whatever happens, control excepted, until the brake is off.
     """
-    if paused and not isinstance(event, Signalled):
+    if paused and not isinstance(event, Signalled | Resumed):
         return _keep(session, event)
     match event:
+        case Resumed():
+            return _step(session, session, event)
         case Failing():
             return _fail(behaviour, session, session, event, fail(session.model, event.cause))
-        case Failed(failure=Unavailable()) if session.state == SUSPEND:
-            return _park(session, event)
-        case Failed(failure=Unavailable()) if behaviour.machine.can_suspend(session.state):
+        case Failed(failure=Unavailable()) if session.suspension or behaviour.machine.can_suspend(session.state):
             return _suspend(behaviour, session, event)
         case Signalled() if isinstance(event.signal.payload, Restore):
             is_newer = session.suspension is not None and event.generation > session.suspension.generation
@@ -238,6 +238,10 @@ def _fail(
 
 
 def _suspend(behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Failed[E]) -> Step[M, E, R]:
+    if session.suspension is not None:
+        # Another effect failed for want of a service: it waits with the first one.
+        parked = replace(session.suspension, parked=(*session.suspension.parked, event.effect))
+        return _step(session, replace(session, suspension=parked), event)
     assert isinstance(event.failure, Unavailable)
     suspension = Suspension(
         suspended_from=session.state,
@@ -248,13 +252,6 @@ def _suspend(behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Fa
     )
     changed = replace(session, model=_in_state(session.model, SUSPEND), suspension=suspension)
     return _step(session, changed, event, (Timer(name=SUSPEND, seconds=behaviour.suspend_seconds),))
-
-
-def _park(session: Session[M, E, R], event: Failed[E]) -> Step[M, E, R]:
-    """Another effect failed for want of a service: it waits with the first one."""
-    assert session.suspension is not None
-    parked = replace(session.suspension, parked=(*session.suspension.parked, event.effect))
-    return _step(session, replace(session, suspension=parked), event)
 
 
 def _restore(session: Session[M, E, R], event: Signalled) -> Step[M, E, R]:

@@ -10,7 +10,7 @@ import structlog
 from actors.core.behaviour import Behaviour
 from actors.core.decision import Model
 from actors.core.effects import Effect, Send
-from actors.core.events import Event, Failed, Finished, Received, Signalled
+from actors.core.events import Event, Failed, Finished, Received, Resumed, Signalled
 from actors.core.failures import AnyFailure, Unavailable
 from actors.core.session import Session
 from actors.core.step import Step, advance, is_repeated, next_event
@@ -149,12 +149,8 @@ class Runner(Generic[M, E, R]):
     async def run(self) -> Session[M, E, R]:
         """Run to the end of the session. LostSessionError: somebody else has it, and nothing more was done."""
         try:
-            for send, at in self._unsent:
-                await self._send(send, at)
-            parked = self.session.suspension.parked if self.session.suspension else ()
-            for effect in self.session.open.values():
-                if effect.id not in parked:
-                    self._start(effect)
+            if self._sequence:
+                await self._pick_up()
             while not self.is_over and not self._may_leave:
                 own = self._own()
                 if own is not None:
@@ -169,6 +165,19 @@ class Runner(Generic[M, E, R]):
             for unsettled in self._unsettled:
                 if not unsettled.done():
                     unsettled.set_result(False)
+
+    async def _pick_up(self) -> None:
+        """Repeat the last record's sends, claim the journal, and run again what was in hand."""
+        for send, at in self._unsent:
+            await self._send(send, at)
+        if self.is_over:
+            return
+        parked = self.session.suspension.parked if self.session.suspension else ()
+        again = [effect for effect in self.session.open.values() if effect.id not in parked]
+        repeats = tuple(effect.id for effect in again if effect.reaches_outside)
+        await self._go_through(advance(self._behaviour, self.session, Resumed(at=self._world.now(), repeats=repeats)))
+        for effect in again:
+            self._start(effect)
 
     @property
     def _may_leave(self) -> bool:

@@ -105,6 +105,7 @@ def _taking_mail(role: Role, subjects: Subjects) -> Iterator[str]:
     stream = subjects.mail_stream(role)
     yield f"{API}.CONSUMER.CREATE.{stream}.>"
     yield f"{API}.CONSUMER.DELETE.{stream}.*"
+    yield f"{API}.STREAM.PURGE.{stream}"
     yield from _taking(stream, "*")
 
 

@@ -10,6 +10,7 @@ import contextvars
 import gc
 import heapq
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 CANCELLED_TIMERS_MAX = 1000
@@ -133,7 +134,6 @@ def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, Any]]) -> Any:
 def _close(work: Any) -> None:
     """Close a coroutine that was killed: its clean-up runs outside of any loop, and fails, again and again."""
     for _ in range(CLEAN_UPS_MAX):
-        try:
-            return work.close()
-        except (RuntimeError, GeneratorExit):
-            continue
+        with suppress(RuntimeError, GeneratorExit):
+            work.close()
+            break

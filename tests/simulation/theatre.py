@@ -111,7 +111,7 @@ class Theatre:
         """Start a process of an actor, whatever others of it there are."""
         self.started[actor] += 1
         machine, _, name = actor.partition(".")
-        process = Process(f"{name}-{self.started[actor]}")
+        process = Process(f"{actor}-{self.started[actor]}")
         self.processes[actor] = process
         self.loop.spawn(process, self._main(process, actor, machine, name))
         return process
