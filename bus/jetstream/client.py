@@ -24,6 +24,8 @@ class CarefulClient(Client):
     def __init__(self, *, tls_only: bool) -> None:
         super().__init__()
         self._tls_only = tls_only
+        self.attempted = ""
+        """Host and port of the server that was tried last."""
 
     def abort(self) -> None:
         """Drop the socket with all that waits to be sent: a close waits until the server has read it."""
@@ -41,6 +43,7 @@ class CarefulClient(Client):
                 await asyncio.sleep(SURPRISE_SECONDS)
 
     async def _connect_to_server(self, s: Srv) -> None:
+        self.attempted = f"{s.uri.hostname}:{s.uri.port}"
         self.abort()  # the original leaves the socket of an attempt that failed to the garbage collector
         await super()._connect_to_server(s)
 

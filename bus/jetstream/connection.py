@@ -75,6 +75,7 @@ class Connection:
         self._missed: set[Callable[[], None]] = set()
         self._flushing: set[asyncio.Task[None]] = set()
         self._failures: Counter[str] = Counter()
+        self._refusing: set[str] = set()
         self._hopeless = asyncio.Event()
         self._prefix = ""
 
@@ -320,17 +321,28 @@ class Connection:
 
     def _deny(self, verb: str, subject: str) -> None:
         """Fail the calls on that subject; a violation that belongs to no call is trouble of its own."""
-        reason = f"this identity may not {'publish' if verb == 'publish' else 'listen'}"
+        options = self.options
+        what, where = ("publish" if verb == "publish" else "listen"), "here"
+        if what == "listen" and subject.lower().startswith(options.inbox_prefix.lower()):
+            where = f"to the answers to its own questions, {options.inbox_prefix}.>"
+        reason = f"{options.identity} may not {what} {where}; allow it in the server, or check {options.login_settings}"
         if not self._callers.deny(verb, subject, reason):
             self._trouble(PermissionDeniedError(subject, reason))
 
     def _note_failure(self, reason: str) -> None:
         """Keep why an attempt to connect has failed; an outage says each reason once."""
+        options = self.options
         if self._prefix and not self._failures[reason]:
-            log.warning("bus.unreachable", url=self.options.shown_url, reason=reason, advice=advise(reason))
+            log.warning("bus.unreachable", url=options.shown_url, reason=reason, advice=advise(reason))
         self._failures[reason] += 1
-        if sum(count for known, count in self._failures.items() if is_hopeless(known)) >= len(self.options.servers):
+        if is_hopeless(reason):
+            self._refusing.add(self._client.attempted)
+        if len(self._refusing) >= len(options.servers):
             self._hopeless.set()
+        elif not self._prefix and self._failures.total() == len(options.servers):
+            # Whoever waits should not wonder why.
+            detail = f"no server answers there yet; trying for {options.connect_seconds:g} s"
+            log.warning("bus.unreachable", url=options.shown_url, reason=reason, detail=detail)
 
     async def _on_disconnected(self) -> None:
         if self._closed_reason is not None:

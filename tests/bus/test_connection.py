@@ -41,8 +41,10 @@ import asyncio
 import io
 import random
 import signal
+import socket
 import ssl
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 import rich
@@ -410,19 +412,63 @@ def _reconfigure(server: NatsServer, old: str, new: str) -> None:
 # Never connected.
 
 
-async def test_a_server_that_is_not_there_is_an_error_with_url_reason_and_advice() -> None:
+async def test_a_server_that_is_not_there_is_told_at_once_and_is_an_error_with_url_reason_and_advice() -> None:
     url = f"nats://127.0.0.1:{free_port()}"
     started_at = asyncio.get_running_loop().time()
 
     with capture_logs() as logs, pytest.raises(BusUnreachableError) as caught:
         await Connection.open(ConnectOptions(url=url, connect_seconds=0.5))
 
-    assert logs == []  # the error says it all
+    [said] = logs
+    assert (said["event"], said["log_level"], said["url"]) == ("bus.unreachable", "warning", url)
+    assert said["detail"] == "no server answers there yet; trying for 0.5 s"
     assert asyncio.get_running_loop().time() - started_at < 1.5
     assert caught.value.url == url
     assert "Connect call failed" in caught.value.reason
     assert str(caught.value).startswith(f"cannot reach NATS at {url}: ")
     assert str(caught.value).endswith("start the server, or set bus.url (NATS_URL) to where it is")
+
+
+def no_such_host(*_: object, **__: object) -> NoReturn:
+    """What the resolver says of a name that nobody has; a network to ask is not to be had everywhere."""
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+async def test_a_host_that_does_not_exist_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", no_such_host)
+
+    with capture_logs() as logs, pytest.raises(BusUnreachableError) as caught:
+        async with asyncio.timeout(2):
+            await Connection.open(ConnectOptions(url="nats://nats.example:4222", connect_seconds=60.0))
+
+    assert logs == []  # the error says it all
+    assert str(caught.value) == (
+        "cannot reach NATS at nats://nats.example:4222: [Errno -2] Name or service not known; "
+        "correct the host in bus.url (NATS_URL)"
+    )
+
+
+async def test_one_host_that_does_not_exist_does_not_end_the_waiting_for_the_others(
+    own_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve, asked = socket.getaddrinfo, []
+
+    def resolve_all_but_one(host: str, *rest: Any, **more: Any) -> object:
+        asked.append(host)
+        return no_such_host() if host == "nobody" else resolve(host, *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve_all_but_one)
+    own_server.kill()
+    options = ConnectOptions(url=f"nats://nobody:4222,{own_server.url}", connect_seconds=30.0)
+    with capture_logs() as logs:
+        opening = asyncio.create_task(Connection.open(options))
+        await eventually("it is tried again and again", lambda: asked.count("nobody") > 3)
+
+        await asyncio.to_thread(own_server.start)
+        connection = await opening
+
+    await connection.close()
+    assert [line["event"] for line in logs] == ["bus.unreachable"]
 
 
 async def test_a_server_that_says_nothing_is_given_up() -> None:
