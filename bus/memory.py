@@ -261,6 +261,15 @@ class MemoryServer:
         if any(matches(p, subject) for s in self.streams.values() for p in s.plan.subjects):
             self.store(subject, msgspec.json.encode(advisory), {})
 
+    def forget_deliveries(self) -> None:
+        """What a server that is killed may do: everything that was not settled is delivered again."""
+        for stream in self.streams.values():
+            for consumer in stream.consumers.values():
+                for sequence, clock in list(consumer.pending.items()):
+                    clock.cancel()
+                    del consumer.pending[sequence]
+                    consumer.offer(sequence)
+
     def settle(self, ack_subject: str, verb: str, delay_seconds: float = 0.0) -> None:
         """An ACK, a WPI or a NAK: acts on whatever delivery of that message is current, as the real server does."""
         _, _, stream_name, consumer_name, _, sequence_text, *_ = ack_subject.split(".")

@@ -7,10 +7,8 @@ late, the work queue and the journal are right.
 import msgspec
 
 from actors.core.events import Received
-from actors.errors import LostSessionError
 from actors.hosting.host import AnyRunner, Ending, Host, ending_of
 from actors.runtime.tenure import owner_name
-from bus.errors import LeaseLostError
 from protocol.codec import encode
 
 
@@ -48,8 +46,7 @@ async def _find_story(host: Host) -> AnyRunner | None:
         if runner.session.n:
             return runner
         # It died between taking the story and the first record: the queue delivers it again.
-        host.tenure.claim = None
-        await work.hand_back(claim)
+        await host.tenure.hand_back()
     await board.take_down(host.board_key)
     return None
 
@@ -81,13 +78,7 @@ async def _take_story(host: Host) -> AnyRunner:
 
 
 async def _finish_story(host: Host) -> None:
-    claim = host.tenure.claim
-    assert claim is not None
     await host.world.boundary("finish.before")
-    try:
-        await host.world.bus.work.finish(claim)
-    except LeaseLostError as error:
-        raise LostSessionError(claim.story, str(error)) from error
-    host.tenure.claim = None
+    await host.tenure.finish()
     await host.world.boundary("finish.after")
     await host.world.bus.board.take_down(host.board_key)

@@ -75,6 +75,23 @@ class Tenure:
             await self._world.sleep(self._world.bus.leases.seconds / RENEWALS_PER_LEASE)
             await self.renew()
 
+    async def finish(self) -> None:
+        """Take the story off the queue and give up the claim to it; LostSessionError if it is somebody else's."""
+        async with self._renewing:  # a renewal in between would find the lease gone and take us for fenced
+            claim, self.claim = self.claim, None
+            assert claim is not None
+            try:
+                await self._world.bus.work.finish(claim)
+            except LeaseLostError as error:
+                raise LostSessionError(error.key, str(error)) from error
+
+    async def hand_back(self) -> None:
+        """Let somebody else have the story."""
+        async with self._renewing:
+            claim, self.claim = self.claim, None
+            assert claim is not None
+            await self._world.bus.work.hand_back(claim)
+
     async def release(self) -> None:
         """Leave, so that a successor need not wait and nobody takes us for alive."""
         async with self._renewing:

@@ -90,9 +90,13 @@ class Theatre:
         self.processes: dict[str, Process] = {}
         self.started: Counter[str] = Counter()
         self.endings: list[tuple[str, str]] = []
+        self.superseded: set[str] = set()
+        self.disturbances = 0
+        """How many processes ended before their time: each may repeat what it had in hand."""
         self.stopped: list[Process] = []
         self.make_network: Callable[[str], Network] = lambda _: Network()
         self._letters = 0
+        self._requeued: set[str] = set()
         self.closing = False
 
     def now(self) -> datetime:
@@ -112,6 +116,8 @@ class Theatre:
         self.started[actor] += 1
         machine, _, name = actor.partition(".")
         process = Process(f"{actor}-{self.started[actor]}")
+        if actor in self.processes:
+            self.superseded.add(self.processes[actor].name)
         self.processes[actor] = process
         self.loop.spawn(process, self._main(process, actor, machine, name))
         return process
@@ -132,6 +138,10 @@ class Theatre:
         self.endings.append((process.name, what))
         self.monitor.check_ending(process.name, ending)
         process.is_alive = False
+        if what in ("lost", "left"):
+            self.disturbances += 1
+        if what == "error":
+            self.loop.in_world(0.0, self._requeue)
         if self.processes.get(actor) is process and not self.closing:
             self.loop.in_world(0.05, self._start_again, process, actor)
 
@@ -139,12 +149,21 @@ class Theatre:
         if self.processes.get(actor) is process and not self.closing:
             self.start(actor)
 
+    def _requeue(self) -> None:
+        """What the supervisor will do: the story of a session that ended in ERROR comes again as the next run."""
+        for session, records in self.monitor.records.items():
+            story, _, run = session.rpartition(".")
+            if story and records[-1].state_to == "ERROR" and session not in self._requeued:
+                self._requeued.add(session)
+                self.loop.create_task(self.order(story, int(run) + 1))
+
     # What can happen to a process.
 
     def kill(self, process: Process) -> None:
         """Kill -9, and the supervisor starts the next one."""
         self.monitor.say(process.name, "is killed")
         process.is_alive = False
+        self.disturbances += 1
         actor = self._actor_of(process)
         if actor is not None:
             self.loop.in_world(0.05, self._start_again, process, actor)
@@ -153,6 +172,7 @@ class Theatre:
         """SIGSTOP, perhaps a successor at once, and SIGCONT later."""
         self.monitor.say(process.name, "is stopped")
         process.is_stopped = True
+        self.disturbances += 1
         self.stopped.append(process)
         actor = self._actor_of(process)
         if actor is not None and succeed:
@@ -235,6 +255,7 @@ class Stage:
         self.missed = False
         """Whether somebody was refused since the last restore."""
         self.slowness = 0.0
+        self.breakage = 0.0
 
     def touch(self, effect: Effect, incarnation: str) -> None:
         """Somebody is about to perform an effect: is it recorded, and theirs?"""
@@ -245,6 +266,10 @@ class Stage:
         is_up = self._theatre.loop.time() >= self.down_until
         self.missed = self.missed or not is_up
         return is_up
+
+    def breaks(self) -> bool:
+        """As often as the seed says."""
+        return bool(self.breakage) and self._theatre.chance.random() < self.breakage
 
     def pay(self, payment: Payment) -> None:
         """Note who paid for what."""

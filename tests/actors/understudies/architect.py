@@ -23,8 +23,12 @@ class Architect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def decide_architect(architect: Architect, event: Happening) -> Decision[Architect]:
-    """One request after the other: think, answer, wait for the next."""
+    """One request after the other: think, answer, wait for the next. After an ERROR it takes up the same again."""
     match architect.state, event:
+        case "ERROR", Entered():
+            return go(architect, "WAITING")
+        case "WAITING", Entered() if architect.request is not None:
+            return go(architect, "SETUP")
         case "WAITING", Received(message=Envelope(payload=ApprovalRequest() | MergeRequest()) as request):
             return go(msgspec.structs.replace(architect, request=request), "SETUP")
         case "SETUP", Entered():

@@ -3,7 +3,7 @@
 from typing import NamedTuple, Protocol
 
 from actors.core.effects import Effect
-from actors.errors import ServiceUnavailableError
+from actors.errors import EffectError, ServiceUnavailableError
 from actors.runtime.executors import Executors
 from actors.runtime.world import World
 from tests.actors.understudies.effects import (
@@ -36,6 +36,9 @@ class Outside(Protocol):
     def is_up(self) -> bool:
         """Whether the model can be reached."""
 
+    def breaks(self) -> bool:
+        """Whether the model refuses for good this time."""
+
     def pay(self, payment: Payment) -> None:
         """A call of the model was paid for."""
 
@@ -64,6 +67,8 @@ def executors_of(outside: Outside, world: World) -> Executors:
         outside.pay(Payment(effect.id, world.incarnation))
         await world.boundary("think.paid")
         await world.sleep(outside.thinking_seconds())
+        if outside.breaks():
+            raise EffectError("refused")
         await world.boundary("think.answered")
         return Thought(text=effect.prompt)
 

@@ -29,6 +29,7 @@ class Pm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     state: str = "WAITING"
     interview: str = ""
+    submitted: bool = False
 
 
 def decide_pm(pm: Pm, event: Happening) -> Decision[Pm]:
@@ -40,6 +41,8 @@ def decide_pm(pm: Pm, event: Happening) -> Decision[Pm]:
 
 def _waiting(pm: Pm, event: Happening) -> Decision[Pm]:
     match event:
+        case Entered() if pm.interview and not pm.submitted:
+            return go(pm, "INTERVIEWING")
         case Received(message=Envelope(payload=InterviewRequest(interview=interview))):
             return go(msgspec.structs.replace(pm, interview=interview), "INTERVIEWING")
         case Received(message=Envelope(payload=ApprovalResult(status="APPROVED"))):
@@ -74,9 +77,14 @@ def _submitting(pm: Pm, event: Happening) -> Decision[Pm]:
     match event:
         case Entered():
             request = ApprovalRequest(approval_type="spec", content=pm.interview)
-            return go(pm, "WAITING", Send(to=THE_ARCHITECT, message=request))
+            submitted = msgspec.structs.replace(pm, submitted=True)
+            return go(submitted, "WAITING", Send(to=THE_ARCHITECT, message=request))
         case _:
             return defer(pm)
+
+
+def _reset(pm: Pm, event: Happening) -> Decision[Pm]:
+    return go(pm, "WAITING") if isinstance(event, Entered) else defer(pm)
 
 
 def _over(pm: Pm, _: Happening) -> Decision[Pm]:
@@ -89,7 +97,7 @@ STATES: dict[str, Callable[[Pm, Happening], Decision[Pm]]] = {
     "DRAFTING": _drafting,
     "SUBMITTING": _submitting,
     "DONE": _over,
-    "ERROR": _over,
+    "ERROR": _reset,
 }
 
 PM: Behaviour[Pm, Any, Any] = Behaviour(

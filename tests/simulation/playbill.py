@@ -1,0 +1,116 @@
+"""One run from a seed: a company under its fates, and what must be true of the outcome."""
+
+import hashlib
+import random
+from collections import Counter
+
+import msgspec
+
+from protocol.subjects import parse_subject
+from tests.simulation.fates import BAD_SECONDS, Fates
+from tests.simulation.loop import NothingLeftError, VirtualLoop, run_virtual
+from tests.simulation.monitors import Violation
+from tests.simulation.theatre import Theatre
+
+ACTORS = ("architect.main", "coder.coder-1", "coder.coder-2", "coder.coder-3", "pm.main")
+STORIES = ("s-1", "s-2", "s-3", "s-4")
+INTERVIEWS = ("talk-1", "talk-2")
+SECONDS_MAX = BAD_SECONDS + 4 * 3600.0
+TRACE_LINES = 60
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a seed."""
+
+    seed: int
+    trace: list[str]
+    violations: list[Violation]
+    records: int
+    seconds: float
+
+    @property
+    def digest(self) -> str:
+        """The whole trace in a word: equal seeds have equal ones."""
+        return hashlib.sha256("\n".join(self.trace).encode()).hexdigest()
+
+    def report(self) -> str:
+        """For whoever has to find the bug: what was violated, the end of the trace, and how to see it again."""
+        said = "\n".join(f"seed {self.seed}: {violation}" for violation in self.violations)
+        first = next((n for n, line in enumerate(self.trace) if " monitor: " in line), len(self.trace) - 1)
+        shown = "\n".join(self.trace[max(0, first - TRACE_LINES) : first + 1])
+        return f"{shown}\n{said}\nagain: make simulate SEED={self.seed} SEEDS=1"
+
+
+def play_seed(seed: int) -> Run:
+    """Play one seed to its end."""
+    random.seed(seed)  # the bus spreads its retries with it
+    theatres: list[Theatre] = []
+
+    async def main(loop: VirtualLoop) -> None:
+        fates = Fates(seed)
+        theatre = Theatre(loop, seed)
+        theatres.append(theatre)
+        theatre.director = lambda process, _: fates.direct(theatre, process)
+        theatre.make_network = fates.network
+        theatre.outside.slowness, theatre.outside.breakage = fates.slowness, fates.breakage
+        for work in (theatre.answer_asks(), theatre.watch_health(), *fates.befall(theatre)):
+            loop.create_task(work)
+        await theatre.open(*ACTORS)
+        for story in STORIES:
+            await theatre.order(story)
+        for interview in INTERVIEWS:
+            await theatre.talk(interview)
+        is_over = await theatre.until(lambda: _is_over(theatre), SECONDS_MAX)
+        theatre.closing = True
+        _check_outcome(theatre, fates, is_over=is_over)
+
+    try:
+        run_virtual(main)
+    except NothingLeftError:
+        theatres[0].monitor.violations.append(Violation("everything comes to its end", "everybody waits for ever"))
+    theatre = theatres[0]
+    return Run(
+        seed=seed,
+        trace=theatre.monitor.trace,
+        violations=theatre.monitor.violations,
+        records=sum(map(len, theatre.monitor.records.values())),
+        seconds=theatre.loop.time(),
+    )
+
+
+def _is_over(theatre: Theatre) -> bool:
+    lines = set(theatre.outside.announcements.values())
+    expected = {f"merged {story}" for story in STORIES} | {f"approved {interview}" for interview in INTERVIEWS}
+    is_awake = not any(process.is_alive and process.is_stopped for process in theatre.stopped)
+    return expected <= lines and is_awake and not _left_over(theatre)
+
+
+def _left_over(theatre: Theatre) -> list[str]:
+    """Mail and work that nobody has settled, apart from mail that was repeated for a session that is over."""
+    over = {
+        session for session, records in theatre.monitor.records.items() if records[-1].state_to in ("DONE", "ERROR")
+    }
+    return [
+        message.subject
+        for name, stream in theatre.server.streams.items()
+        if "MAIL" in name or "WORK" in name
+        for message in stream.messages.values()
+        if parse_subject(message.subject).id not in over
+    ]
+
+
+def _check_outcome(theatre: Theatre, fates: Fates, *, is_over: bool) -> None:
+    monitor = theatre.monitor
+    monitor.check_histories()
+    if not is_over:
+        monitor.violate("everything comes to its end", f"left over: {_left_over(theatre)[:5]}")
+    for line, times in Counter(theatre.outside.announcements.values()).items():
+        if times > 1:
+            monitor.violate("each outside result is there once", f"{line}: {times} times")
+    again = sum(times - 1 for times in Counter(pay.effect for pay in theatre.outside.payments).values())
+    allowed = theatre.disturbances
+    if again > allowed:
+        monitor.violate("a crash repeats at most what was in hand", f"{again} payments again, {allowed} crashes")
+    for process, ending in theatre.endings:
+        if ending == "lost" and process not in fates.touched and process not in theatre.superseded:
+            monitor.violate("nobody is falsely fenced", process)
