@@ -17,12 +17,29 @@ from typing import Any
 from bus import server
 from bus.broker import Broker
 from bus.bus import Bus
-from bus.errors import BusUnreachableError, ChannelClosedError, NotAcknowledgedError, ServerError
+from bus.errors import (
+    BrokerRefusedError,
+    BusUnreachableError,
+    ChannelClosedError,
+    NotAcknowledgedError,
+    ServerError,
+)
+from bus.jetstream.answers import NOT_A_CLUSTER, TOO_FEW_SERVERS
 from bus.jetstream.broker import JetStreamBroker
 from bus.jetstream.connection import Connection, ConnectOptions
 from bus.server.files import POLL_SECONDS, make_private_folder, telling_why
 from bus.server.record import read_record
-from bus.settings import Loaded, Problem, SettingsError, make_state_folder, resolve, state_folder
+from bus.settings import (
+    Loaded,
+    Problem,
+    SecretReference,
+    SecretUnavailableError,
+    SecretValue,
+    SettingsError,
+    make_state_folder,
+    resolve,
+    state_folder,
+)
 from bus.topology import Topology, apply_topology, plan_topology
 from protocol.subjects import Role, Subjects
 
@@ -53,6 +70,7 @@ async def open_bus(
         options = ConnectOptions(
             url=url,
             name=f"callboard {settings.project} {role}",
+            role=role,
             inbox_prefix=subjects.inbox(role),
             connect_seconds=CONNECT_SECONDS,
             reconnect_wait_seconds=settings.bus.reconnect_wait_seconds,
@@ -70,14 +88,17 @@ async def open_bus(
             subjects, replicas=settings.bus.replicas, ack_wait_seconds=settings.bus.ack_wait_seconds
         )
         try:
-            await _prepare(broker, topology, url, migrate=migrate)
+            await _prepare(broker, topology, loaded, url, migrate=migrate)
             yield bus
         finally:
             await bus.close()
 
 
-async def _prepare(broker: Broker, topology: Topology, url: str, *, migrate: bool) -> None:
-    """Put the topology in place; a broker that has just started may need a moment, one without JetStream never can."""
+async def _prepare(broker: Broker, topology: Topology, loaded: Loaded, url: str, *, migrate: bool) -> None:
+    """Put the topology in place; a broker that has just started may need a moment, one without JetStream never can.
+
+    Raises SettingsError where the broker cannot keep as many copies as the settings want.
+    """
     deadline = time.monotonic() + PREPARE_SECONDS
     while True:
         try:
@@ -86,9 +107,22 @@ async def _prepare(broker: Broker, topology: Topology, url: str, *, migrate: boo
             if time.monotonic() > deadline:
                 reason = f"its JetStream does not answer ({error.reason})"
                 raise BusUnreachableError(url, reason, "enable JetStream there") from error
+        except BrokerRefusedError as error:
+            if error.code not in TOO_FEW_SERVERS:
+                raise
+            if error.code == NOT_A_CLUSTER or time.monotonic() > deadline:
+                raise _too_few_servers(loaded, url, error.reason) from error
         else:
             return
         await asyncio.sleep(PREPARE_PAUSE_SECONDS)
+
+
+def _too_few_servers(loaded: Loaded, url: str, reason: str) -> SettingsError:
+    key, copies = "bus.replicas", loaded.settings.bus.replicas
+    what = f"is {copies}, and NATS at {url} has not as many servers for it ({reason})"
+    return SettingsError(
+        [Problem(place=loaded.place(key), key=key, what=what, fix=f"set {key} = 1, or use a cluster of {copies}")]
+    )
 
 
 async def _create_missing(broker: Broker, topology: Topology) -> None:
@@ -185,14 +219,21 @@ def _secrets(loaded: Loaded, environ: Mapping[str, str]) -> dict[str, Any]:
     if chosen.user:
         found["user"] = chosen.user
     if chosen.password is not None:
-        found["password"] = resolve(chosen.password, environ, loaded.root).reveal()
+        found["password"] = _fetch(loaded, environ, "bus.password", chosen.password).reveal()
     if chosen.token is not None:
-        found["token"] = resolve(chosen.token, environ, loaded.root).reveal()
+        found["token"] = _fetch(loaded, environ, "bus.token", chosen.token).reveal()
     if chosen.tls.ca or chosen.tls.cert or chosen.url.startswith("tls://"):
         found["tls"] = _tls(loaded)
         if chosen.tls.hostname:
             found["tls_hostname"] = chosen.tls.hostname
     return found
+
+
+def _fetch(loaded: Loaded, environ: Mapping[str, str], key: str, secret: SecretReference) -> SecretValue:
+    try:
+        return resolve(secret, environ, loaded.root)
+    except SecretUnavailableError as error:
+        raise error.of_setting(loaded.place(key), key) from error
 
 
 def _tls(loaded: Loaded) -> ssl.SSLContext:
@@ -216,4 +257,4 @@ def _readable(loaded: Loaded, key: str, path: str) -> str:
 
 
 def _unusable(loaded: Loaded, key: str, what: str) -> SettingsError:
-    return SettingsError([Problem(place=loaded.sources[key], key=key, what=what, fix="name the right file")])
+    return SettingsError([Problem(place=loaded.place(key), key=key, what=what, fix="name the right file")])

@@ -22,6 +22,9 @@ NOT_FOUND = frozenset({10014, MESSAGE_NOT_FOUND, 10059})
 _WRONG_LAST_SEQUENCE = 10071
 _UNDECIDED = frozenset({10158, 10164, 10167})
 """A cluster's leader has this id or this subject in process, or too much of everything: it cannot tell yet."""
+NOT_A_CLUSTER = 10074
+TOO_FEW_SERVERS = frozenset({10005, NOT_A_CLUSTER})
+"""More copies are wanted than there are servers, or than have found each other yet."""
 _STORAGE_FULL = frozenset({10023, 10047, 10077, 10110})
 
 

@@ -36,6 +36,6 @@ def _version(path: Path, fix: str) -> tuple[int, ...]:
         raise ServerBinaryError(str(path), f"cannot be run ({error}): {fix}") from error
     found = _VERSION.search(answer.stdout)
     if found is None:
-        said = (answer.stdout + answer.stderr).strip()[:200]
+        said = (answer.stdout + answer.stderr).strip().partition("\n")[0][:200]
         raise ServerBinaryError(str(path), f"does not say its version but {said!r}: {fix}")
     return tuple(int(number) for number in found.groups())

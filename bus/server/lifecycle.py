@@ -198,7 +198,7 @@ def _launch(wish: _Wish, binary: Path, port: int) -> Record:
         write_record(folder, record)
     except BaseException as error:
         _end(folder, record, wish.settings.stop_seconds)
-        if isinstance(error, ServerStartError) and _is_full(folder, error.log):
+        if isinstance(error, ServerStartError) and _is_full(folder, read_log(folder, log_from)):
             raise DiskFullError(str(folder)) from error
         raise
     return record

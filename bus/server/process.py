@@ -17,7 +17,7 @@ from bus.server.files import POLL_SECONDS
 HOST = "127.0.0.1"
 ANSWER_SECONDS = 1.0
 KILL_SECONDS = 5.0
-LOG_TAIL_LINES = 15
+LOG_TAIL_LINES = 5
 _PORT_TAKEN = "address already in use"
 
 _children: dict[int, "subprocess.Popen[bytes]"] = {}
@@ -59,7 +59,8 @@ def wait_until_listening(folder: Path, pid: int, born: int, seconds: float, log_
         if port is not None and answers(port):
             return port
         time.sleep(POLL_SECONDS)
-    raise ServerStartError(f"not ready within {seconds:g} s", last_lines(read_log(folder, log_from)))
+    reason = f"not ready within {seconds:g} s; raise server.start_seconds; log: {folder / LOG}"
+    raise ServerStartError(reason, last_lines(read_log(folder, log_from)))
 
 
 def _reported_port(folder: Path, pid: int) -> int | None:

@@ -35,6 +35,11 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return PREFIX + self.key.replace(".", "_").upper()
 
     @property
+    def may_be_empty(self) -> bool:
+        """Whether "" is a value of it, and not only the way in which scripts unset a variable."""
+        return self.stands_for == "secret" or self.default == ""
+
+    @property
     def flag(self) -> str:
         """Its flag, where a command has one: `bus.tls.ca` is --bus-tls-ca."""
         return flag_name(self.key)

@@ -46,7 +46,13 @@ class SecretUnavailableError(SettingsError):
     def __init__(self, reference: str, reason: str, fix: str) -> None:
         self.reference = reference
         self.reason = reason
+        self.fix = fix
         super().__init__([Problem(place="secret", key=reference, what=reason, fix=fix)])
+
+    def of_setting(self, place: str, key: str) -> SettingsError:
+        """The same for whoever has to mend it: the setting that holds the reference, and where it stands."""
+        what = f"refers to {self.reference}, which {self.reason}"
+        return SettingsError([Problem(place=place, key=key, what=what, fix=self.fix)])
 
 
 class StateFolderError(SettingsError):

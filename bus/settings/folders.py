@@ -89,7 +89,7 @@ def _states(environ: Mapping[str, str]) -> Path:
     home = Path(environ.get("HOME", ""))
     if not home.is_absolute():
         fix = "set CALLBOARD_STATE_FOLDER, or HOME"
-        raise StateFolderError("the default", "needs XDG_STATE_HOME or HOME, and neither is set", fix)
+        raise StateFolderError("the default", "needs XDG_STATE_HOME or HOME, and neither is an absolute path", fix)
     return home / ".local" / "state"
 
 

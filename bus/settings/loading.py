@@ -1,5 +1,7 @@
 """The loader: flags over CALLBOARD_* variables over callboard.toml over defaults; every problem told at once."""
 
+import math
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -30,7 +32,11 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     sources: Mapping[str, str]
     root: Path
-    file: Path | None
+    file: TomlFile | None
+
+    def place(self, key: str) -> str:
+        """Where a setting was given, for a message: in the file with its line."""
+        return _place(key, self.sources[key], self.file)
 
 
 def load(flags: Mapping[str, object], environ: Mapping[str, str], start: Path) -> Loaded:
@@ -106,11 +112,18 @@ class _Draft:
                 yield Problem(place=" and ".join(places), key=" and ".join(found.keys), what=found.what, fix=found.fix)
 
     def place(self, key: str, source: str = "") -> str:
-        source = source or self.sources[key]
-        return self.file.place(key) if self.file and source == FILE_NAME else source
+        return _place(key, source or self.sources[key], self.file)
 
     def finish(self) -> Loaded:
         if self.problems:
-            raise SettingsError(self.problems)
-        file = self.file.path if self.file else None
-        return Loaded(settings=build(Settings, self.values), sources=self.sources, root=self.root, file=file)
+            raise SettingsError(sorted(self.problems, key=self.line))
+        return Loaded(settings=build(Settings, self.values), sources=self.sources, root=self.root, file=self.file)
+
+    def line(self, problem: Problem) -> float:
+        """To read the file once from top to bottom; what has no line in it comes after, in the order it was found."""
+        found = re.match(rf"{re.escape(str(self.root / FILE_NAME))}:(\d+)", problem.place)
+        return int(found[1]) if found else math.inf
+
+
+def _place(key: str, source: str, file: TomlFile | None) -> str:
+    return file.place(key) if file and source == FILE_NAME else source

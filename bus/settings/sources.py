@@ -31,15 +31,16 @@ def from_file(file: TomlFile, home: str) -> Iterator[Given | Problem]:
 
 
 def from_variables(environ: Mapping[str, str], start: Path) -> Iterator[Given]:
-    """What the environment gives, NATS_URL first, so that CALLBOARD_BUS_URL wins over it when both are there."""
-    variables = {setting.variable: setting for setting in SETTINGS.values()}
-    if environ.get(NATS_URL):  # Set but empty is how scripts unset a variable that is not theirs.
-        variables = {NATS_URL: SETTINGS["bus.url"], **variables}
-    for name, setting in variables.items():
-        if name in environ:
-            home = environ.get("HOME", "")
-            value = environ[name]
-            yield Given(setting=setting, value=value, origin="variable", source=name, base=start, home=home)
+    """What the environment gives, NATS_URL first, so that CALLBOARD_BUS_URL wins over it when both are there.
+
+    Set but empty is how scripts unset a variable that is not theirs; only where a setting can be empty it counts.
+    """
+    home = environ.get("HOME", "")
+    given = [(NATS_URL, SETTINGS["bus.url"])] if environ.get(NATS_URL) else []
+    given += [(each.variable, each) for each in SETTINGS.values() if each.variable in environ]
+    for name, setting in given:
+        if environ[name] or setting.may_be_empty:
+            yield Given(setting=setting, value=environ[name], origin="variable", source=name, base=start, home=home)
 
 
 def from_flags(flags: Mapping[str, object], start: Path, home: str) -> Iterator[Given | Problem]:

@@ -1,5 +1,6 @@
 """callboard.toml as it is read: its size bounded, its mistakes told with their line, every key with its line."""
 
+import errno
 import os
 import re
 import stat
@@ -14,7 +15,8 @@ from bus.settings.errors import Problem, SettingsError
 FILE_BYTES_MAX = 1024 * 1024
 # Deeper keys are not placed: a key of nothing but dots would take the square of its length in memory.
 DOTS_MAX = 8
-
+# The file's name is there, or nobody would read it; what is missing is at the other end of a link.
+_NOWHERE = (errno.ENOENT, errno.ELOOP)
 _ERROR_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 # The document is known to be valid when this is used, so the first quote that can close a string does.
 _TOKEN = re.compile(
@@ -31,6 +33,12 @@ class TomlFile:
         self.path = path
         self.data = data
         self._text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TomlFile) and (self.path, self._text) == (other.path, other._text)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self._text))
 
     def place(self, key: str) -> str:
         """`path:line` of a dotted key, or of the inline table that it is in."""
@@ -81,6 +89,8 @@ def _read(path: Path) -> bytes:
     except IsADirectoryError as error:
         raise _error(str(path), "is a folder", "move it away, or put the settings in a file of that name") from error
     except OSError as error:
+        if error.errno in _NOWHERE:
+            raise _error(str(path), "is a link that leads nowhere", "mend the link, or remove it") from error
         raise _error(str(path), f"cannot be read ({error.strerror})", "make it readable for this user") from error
     if len(content) > FILE_BYTES_MAX:
         raise _error(str(path), f"is over {FILE_BYTES_MAX} bytes", "keep only settings in it")

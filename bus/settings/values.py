@@ -106,7 +106,8 @@ def _expand_home(path: str, home: str) -> str:
     if path.partition("/")[0] != "~":
         raise RefusedError(f"is {show(path)}, and only ~ itself is expanded", "write the whole path")
     if not Path(home).is_absolute():
-        raise RefusedError("begins with ~, and HOME is not set", "write the whole path")
+        reason = f"is {show(home)}, which is no absolute path" if home else "is not set"
+        raise RefusedError(f"begins with ~, and HOME {reason}", "write the whole path")
     return home + path[1:]
 
 

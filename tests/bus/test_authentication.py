@@ -16,12 +16,16 @@ import nkeys  # type: ignore[import-untyped]  # it has no stubs
 import pytest
 from structlog.testing import capture_logs
 
+from bus import opening
 from bus.errors import BusError, BusUnreachableError
 from bus.jetstream.connection import Connection, ConnectOptions
 from bus.opening import open_bus
-from bus.settings import load
+from bus.settings import SettingsError, load
+from protocol.subjects import Subjects
 from tests.bus.brokers import connected, eventually, impostor
+from tests.bus.settings.projects import a_project
 from tests.certificates import Authority, Pair
+from tests.contract.world import nats_world
 from tests.nats_server import NatsServer
 
 PASSWORD = secrets.token_hex()
@@ -196,6 +200,74 @@ async def test_a_key_that_cannot_be_read_for_a_while_does_not_end_the_attempts_t
             file.write_text(seed)
             async with asyncio.timeout(5):
                 await connection.request("$JS.API.STREAM.NAMES", seconds=5.0)
+
+
+# Settings that the server, or nobody, can meet.
+
+
+@pytest.mark.parametrize("key", ["password", "token"])
+async def test_a_secret_that_is_missing_is_told_with_its_setting_and_its_place(tmp_path: Path, key: str) -> None:
+    user = 'user = "ada"' if key == "password" else ""
+    toml = f'project = "auth"\n[bus]\nurl = "nats://127.0.0.1:1"\n{user}\n{key} = "env:DEMO_SECRET"\n'
+    root = a_project(tmp_path, toml)
+
+    with pytest.raises(SettingsError) as caught:
+        async with open_bus(load({}, {}, root), {}, "person"):
+            pytest.fail("it opens without its secret")
+
+    refers = f"bus.{key} refers to env:DEMO_SECRET, which is empty or not set; put the secret there"
+    assert str(caught.value) == f"{root}/callboard.toml:5: {refers}"
+
+
+async def test_a_file_that_cannot_be_read_is_told_with_its_setting_and_its_place(tmp_path: Path) -> None:
+    root = a_project(tmp_path, 'bus.url = "tls://127.0.0.1:1"\n\n[bus.tls]\nca = "ca.pem"\n')
+
+    with pytest.raises(SettingsError) as caught:
+        async with open_bus(load({}, {}, root), {}, "person"):
+            pytest.fail("it opens without its certificate")
+
+    assert str(caught.value) == (
+        f"{root}/callboard.toml:4: bus.tls.ca names {root}/ca.pem, which cannot be read (No such file or directory); "
+        "name the right file"
+    )
+
+
+async def test_more_copies_than_a_single_server_can_keep_are_a_matter_of_settings(
+    tmp_path: Path, shared_server: NatsServer, subjects: Subjects
+) -> None:
+    environ = {"NATS_URL": shared_server.url, "CALLBOARD_BUS_REPLICAS": "3", "CALLBOARD_PROJECT": subjects.project}
+
+    with pytest.raises(SettingsError) as caught:
+        async with open_bus(load({}, environ, a_project(tmp_path)), environ, "person"):
+            pytest.fail("it keeps three copies on one server")
+
+    [problem] = caught.value.problems
+    assert (problem.place, problem.key) == ("CALLBOARD_BUS_REPLICAS", "bus.replicas")
+    assert problem.what.startswith(f"is 3, and NATS at {shared_server.url} has not as many servers for it")
+    assert problem.fix == "set bus.replicas = 1, or use a cluster of 3"
+
+
+async def test_more_copies_than_a_cluster_has_servers_are_a_matter_of_settings(
+    tmp_path: Path, cluster: list[NatsServer], subjects: Subjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "PREPARE_SECONDS", 0.0)
+    environ = {"NATS_URL": cluster[0].url, "CALLBOARD_BUS_REPLICAS": "5", "CALLBOARD_PROJECT": subjects.project}
+
+    async with nats_world(Subjects("cluster-is-up"), cluster[0].url, 3):
+        with pytest.raises(SettingsError, match=r"is 5, and NATS .* has not as many servers for it"):
+            async with open_bus(load({}, environ, a_project(tmp_path)), environ, "person"):
+                pytest.fail("it keeps five copies on three servers")
+
+
+async def test_who_may_not_do_what_is_told_with_the_settings_to_check(tmp_path: Path) -> None:
+    rules = 'publish: ">", subscribe: "open.>"'
+    users = f'{{ user: ada, password: "{PASSWORD}", permissions: {{ {rules} }} }}'
+    with serving(tmp_path, f"authorization {{ users: [ {users} ] }}") as nats:
+        login = {"bus.url": nats.url, "bus.user": "ada", "bus.password": "env:MY_PASSWORD"}
+        text = await refused(tmp_path, login, LOGIN)
+
+    assert "user ada (role person) may not listen to the answers to its own questions" in text
+    assert "allow it in the server, or check bus.user and bus.password" in text
 
 
 # TLS.

@@ -389,6 +389,7 @@ def test_a_frozen_server_is_replaced(folder: Path) -> None:
     born = birth(first.pid)
     assert born is not None
     signal_process(first.pid, born, signal.SIGSTOP)
+    os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)  # the signal works only after a moment
 
     assert find_running(folder) is None
     second = start(folder, Server(start_seconds=1.0, stop_seconds=0.2))
@@ -472,7 +473,7 @@ def test_a_missing_binary_says_what_to_do(folder: Path) -> None:
     ("script", "words"),
     [
         ("#!/bin/sh\necho 'nats-server: v2.14.9'\n", r"2\.14\.9 is too old.*2\.15 or newer"),
-        ("#!/bin/sh\necho hello\n", "does not say its version but 'hello'"),
+        ("#!/bin/sh\necho hello\necho you\n", "does not say its version but 'hello':"),
         ("no program\n", "cannot be run"),
     ],
 )
@@ -496,18 +497,22 @@ def test_a_server_that_ends_at_once_is_quoted(folder: Path, tmp_path: Path) -> N
 
 
 def test_a_server_whose_disk_is_full_says_so(folder: Path, tmp_path: Path) -> None:
-    settings = fake_server(tmp_path, "echo write data: no space left on device >&2", "exit 1")
+    settings = fake_server(tmp_path, "echo write data: no space left on device >&2", "seq 10", "exit 1")
 
     with pytest.raises(DiskFullError):
         start(folder, settings)
 
 
 def test_a_server_that_is_never_ready_is_ended(folder: Path, tmp_path: Path) -> None:
-    settings = fake_server(tmp_path, f"echo $$ > {tmp_path}/pid", "exec sleep 60")
+    settings = fake_server(tmp_path, f"echo $$ > {tmp_path}/pid", "seq 10", "exec sleep 60")
 
-    with pytest.raises(ServerStartError, match=r"not ready within 0\.5 s"):
+    with pytest.raises(
+        ServerStartError, match=r"not ready within 0\.5 s; raise server\.start_seconds; log: "
+    ) as raised:
         start(folder, settings)
 
+    assert f"log: {folder}/server.log" in raised.value.reason
+    assert raised.value.log.splitlines() == ["6", "7", "8", "9", "10"]
     assert not (folder / "server.json").exists()
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 

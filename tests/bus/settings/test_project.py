@@ -79,8 +79,9 @@ def test_a_named_pipe_and_links_to_nowhere_are_told_and_not_waited_for(tmp_path:
     (circle / "callboard.toml").symlink_to("callboard.toml")
 
     assert "is not a file" in refused(pipe)[0]
-    assert "cannot be read (No such file or directory)" in refused(dangling)[0]
-    assert "cannot be read (Too many levels of symbolic links)" in refused(circle)[0]
+    for folder in (dangling, circle):
+        expected = f"{folder}/callboard.toml is a link that leads nowhere; mend the link, or remove it"
+        assert refused(folder) == [expected]
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from bus.settings import (
     SettingsError,
     load,
 )
-from bus.settings.catalogue import SETTINGS
-from tests.bus.settings.projects import a_project, problems_of, refused
+from bus.settings.catalogue import SETTINGS, Setting
+from tests.bus.settings.projects import EACH_SETTING, a_project, problems_of, refused
 
 PORT = "server.port must be a whole number from 0 up to 65535"
 PROJECT = "project must be at most 32 of a-z, 0-9, - and _, the first a letter or digit"
@@ -58,7 +58,6 @@ def test_a_mistake_in_the_file_is_told_with_its_line_what_is_wrong_and_what_to_d
         ("CALLBOARD_EDITION", "Clasic", f'{EDITION}, not "Clasic"; did you mean classic?'),
         ("CALLBOARD_LOG_LEVEL", "WARN", f'{LEVEL}, not "WARN"; did you mean warning?'),
         ("CALLBOARD_SERVER_PORT", "soon", f'{PORT}, not "soon"'),
-        ("CALLBOARD_SERVER_PORT", "", f'{PORT}, not ""'),
         ("CALLBOARD_BUS_USER", "\udcff", UNPRINTABLE),
         ("CALLBOARD_PROJECT", "demo\n", f'{PROJECT}, not "demo\\n"; try demo'),
         ("CALLBOARD_BUS_TOKEN", "env:CALLBOARD_BUS_TOKEN", CIRCLE),
@@ -66,6 +65,29 @@ def test_a_mistake_in_the_file_is_told_with_its_line_what_is_wrong_and_what_to_d
 )
 def test_a_mistake_in_a_variable_is_told_with_its_name(tmp_path: Path, variable: str, text: str, expected: str) -> None:
     assert refused(a_project(tmp_path), {variable: text}) == [f"{variable}: {expected}"]
+
+
+@EACH_SETTING
+def test_an_empty_variable_is_never_a_mistake(tmp_path: Path, setting: Setting) -> None:
+    root = a_project(tmp_path)
+
+    assert load({}, {setting.variable: ""}, root).settings == load({}, {}, root).settings
+
+
+def test_a_home_that_is_no_absolute_path_is_told(tmp_path: Path) -> None:
+    root = a_project(tmp_path, "server.binary = '~/x'")
+
+    [problem] = refused(root, {"HOME": "me"})
+
+    assert problem.endswith(f'begins with ~, and HOME is "me", which is no absolute path; {WHOLE_PATH}')
+
+
+def test_problems_of_the_file_are_told_from_top_to_bottom(tmp_path: Path) -> None:
+    root = a_project(tmp_path, 'nonsense = 1\nedition = "both"\n[server]\nprt = 1\n[bus]\nuser = "u"\nreplicas = 4\n')
+
+    places = [problem.place.rpartition("/")[2] for problem in problems_of(root, {"CALLBOARD_LOG_LEVEL": "loud"})]
+
+    assert places == [*(f"callboard.toml:{line}" for line in (1, 2, 4, 6, 7)), "CALLBOARD_LOG_LEVEL"]
 
 
 def test_a_mistake_in_a_flag_is_told_with_its_name(tmp_path: Path) -> None:

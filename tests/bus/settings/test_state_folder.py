@@ -70,6 +70,12 @@ def test_the_state_folder_and_its_new_parents_are_for_their_owner_alone(tmp_path
     assert [each.stat().st_mode & 0o777 for each in (folder, folder.parent, folder.parent.parent)] == [0o700] * 3
 
 
+@pytest.mark.parametrize("environ", [{}, {"HOME": "me"}, {"HOME": "", "XDG_STATE_HOME": "state"}])
+def test_a_home_that_is_none_is_told(tmp_path: Path, environ: dict[str, str]) -> None:
+    with pytest.raises(StateFolderError, match="needs XDG_STATE_HOME or HOME, and neither is an absolute path; set"):
+        state_folder("demo", tmp_path, "", environ)
+
+
 def test_an_open_folder_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     root = a_project(tmp_path)
     folder = tmp_path / "open"
