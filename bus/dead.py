@@ -103,6 +103,10 @@ class DeadLetters:
         self._check_place(letter.subject)
         headers = {MESSAGE_ID: f"replay/{letter.number}/{letter.message_id}"}
         await surely(lambda: self._broker.publish(letter.subject, letter.data, headers))
+        await self.drop(letter)
+
+    async def drop(self, letter: DeadLetter) -> None:
+        """Take a letter away for good, with the message that it speaks of. Doing it twice does it once."""
         stored = await self._stored(self._stream, letter.number)
         advisory = None if stored is None else self._read_advisory(stored)
         if advisory is not None:
