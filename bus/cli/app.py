@@ -11,7 +11,9 @@ import msgspec
 import typer
 
 from bus.bus import Bus
+from bus.cli.failures import CommandError
 from bus.cli.output import show
+from bus.exits import Exit
 from bus.opening import open_bus
 from bus.settings import Loaded, load
 
@@ -20,9 +22,10 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
     help="Read and write what Callboard's actors say to each other.",
     epilog=(
-        "Examples: bus publish spec.md · bus --project demo tail · bus verify --json\n\n"
+        "Examples: bus publish spec.md · bus -C ~/demo tail · bus verify --json\n\n"
         "Data goes to standard output, talk to standard error. With --json a failure is data too: "
         '{"error": ..., "message": ...}.\n\n'
         "Exit codes: 0 ok; 1 failed, or what was asked for is not there or not as it should be; "
@@ -50,17 +53,26 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def take_flags(
     context: typer.Context,
-    project: Annotated[str | None, typer.Option(help="Name of the project (default: the folder's).")] = None,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the project (default: the folder's). "
+            "An embedded server belongs to a project and its folder: with another folder it is another server."
+        ),
+    ] = None,
     url: Annotated[str | None, typer.Option("--bus-url", help="NATS servers (default: the embedded server).")] = None,
     folder: Annotated[
         Path,
-        typer.Option("--directory", "-C", exists=True, file_okay=False, help="Work as if started in this folder."),
+        typer.Option("--directory", "-C", help="Work as if started in this folder."),
     ] = Path(),
     _version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Say which version this is.")
     ] = False,
 ) -> None:
     """Flags that stand before the command."""
+    if not folder.is_dir():
+        problem = "is not a folder" if folder.exists() else "does not exist"
+        raise typer.BadParameter(f"{str(folder)!r} {problem}", param_hint="--directory")
     context.obj = Flags(project=project, url=url, folder=folder)
 
 
@@ -70,10 +82,19 @@ def started_in(context: typer.Context) -> Path:
     return flags.folder
 
 
+def project_of(context: typer.Context) -> str:
+    """The project of this call, for whoever looks in the wrong one."""
+    return loaded_settings(context).settings.project
+
+
 def loaded_settings(context: typer.Context) -> Loaded:
     """The settings for this call."""
     flags: Flags = context.obj
-    return load({"project": flags.project, "bus.url": flags.url}, os.environ, flags.folder.resolve())
+    try:
+        folder = flags.folder.resolve()
+    except FileNotFoundError as error:
+        raise CommandError(Exit.USAGE, "the working folder is gone; cd to another, or use -C") from error
+    return load({"project": flags.project, "bus.url": flags.url}, os.environ, folder)
 
 
 @asynccontextmanager

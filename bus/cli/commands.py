@@ -8,13 +8,15 @@ import structlog
 import typer
 from typer.exceptions import TyperException
 
-from bus.cli import dead, history, machines, publish, server, tail
+from bus.cli import asks, dead, history, machines, publish, server, specs, tail
 from bus.cli.app import app
-from bus.cli.failures import explain, say_usage
+from bus.cli.failures import StoppedError, explain
 from bus.cli.output import output_failure, prepare_streams
+from bus.cli.running import stoppable
+from bus.cli.usage import say_usage
 from bus.exits import Exit
 
-__all__ = ["app", "dead", "history", "machines", "publish", "run_command", "server", "tail"]
+__all__ = ["app", "asks", "dead", "history", "machines", "publish", "run_command", "server", "specs", "tail"]
 
 
 def run_command(arguments: Sequence[str]) -> int:
@@ -28,11 +30,9 @@ def run_command(arguments: Sequence[str]) -> int:
     # Asked of the words themselves: a command line that cannot be parsed is one of the errors.
     json = "--json" in arguments
     try:
-        result = app(list(arguments), prog_name="bus", standalone_mode=False)
+        return _run(arguments)
     except TyperException as error:
         return say_usage(error, json=json)
-    except typer.Abort:
-        return Exit.INTERRUPTED
     except SystemExit:
         return Exit.OK  # typer's way out when nobody reads the help any more
     except Exception as error:
@@ -40,4 +40,14 @@ def run_command(arguments: Sequence[str]) -> int:
         if code is None:
             raise
         return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    try:
+        with stoppable():
+            result = app(list(arguments), prog_name="bus", standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt):
+        raise StoppedError(Exit.INTERRUPTED) from None
+    if result == Exit.INTERRUPTED:  # what typer makes of Ctrl-C; no command returns it
+        raise StoppedError(Exit.INTERRUPTED)
     return result if isinstance(result, int) else Exit.OK

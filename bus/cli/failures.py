@@ -5,13 +5,11 @@ that are wrong add `problems`.
 """
 
 from contextlib import suppress
-from io import StringIO
 from typing import Any
 
 import msgspec
-from typer.exceptions import TyperException
 
-from bus.cli.output import OutputError, ReaderGoneError, say, show_json
+from bus.cli.output import OutputError, ReaderGoneError, complain, show_json
 from bus.errors import BusError, BusUnreachableError, ServerError
 from bus.exits import Exit
 from bus.settings import SettingsError
@@ -27,35 +25,40 @@ class CommandError(Exception):
 
 
 class StoppedError(Exception):
-    """Somebody told the command to end."""
+    """Somebody told the command to end: `code` says how, `advice` what to think of what it did until then.
+
+    `expected` where a command goes on until it is told to end: then there is nothing to say.
+    """
+
+    def __init__(self, code: Exit, advice: str = "", *, expected: bool = False) -> None:
+        self.code = code
+        self.expected = expected
+        super().__init__(f"{code.name.lower()}{'; ' + advice if advice else ''}")
 
 
 def explain(error: Exception, *, json: bool) -> Exit | None:
     """Say what went wrong; None if it is a bug of ours."""
     if isinstance(error, ReaderGoneError):
         return Exit.OK
-    if isinstance(error, StoppedError):
-        return Exit.TERMINATED
+    if isinstance(error, StoppedError) and error.expected:
+        return error.code
     code = _code(error)
     if code is not None:
-        _tell(code, f"bus: {error}", _facts(error), json=json)
+        tell(code, str(error), _facts(error), json=json, lines=isinstance(error, SettingsError | ServerError))
     return code
 
 
-def say_usage(error: TyperException, *, json: bool) -> Exit:
-    """Say how the command line is wrong."""
+def tell(code: Exit, sentence: str, facts: dict[str, Any], *, json: bool, lines: bool = False) -> None:
+    """Say it, and with `json` print it as data too."""
     if json:
-        _tell(Exit.USAGE, f"bus: {error.format_message()}", {"message": error.format_message()}, json=True)
-    else:
-        shown = StringIO()
-        error.show(shown)  # type: ignore[attr-defined]  # typer keeps the class that has it to itself
-        say(shown.getvalue().rstrip("\n"))
-    return Exit.USAGE
+        with suppress(ReaderGoneError, OutputError):  # one failure is enough
+            show_json({"error": code.name.lower(), "message": sentence, **facts})
+    complain(sentence, lines=lines)
 
 
 def _code(error: Exception) -> Exit | None:
     match error:
-        case CommandError():
+        case CommandError() | StoppedError():
             return error.code
         case SettingsError() | BadSubjectError() | UnknownMachineError():
             return Exit.USAGE
@@ -68,14 +71,4 @@ def _code(error: Exception) -> Exit | None:
 
 
 def _facts(error: Exception) -> dict[str, Any]:
-    facts: dict[str, Any] = {"message": str(error)}
-    if isinstance(error, SettingsError):
-        facts["problems"] = msgspec.to_builtins(error.problems)
-    return facts
-
-
-def _tell(code: Exit, sentence: str, facts: dict[str, Any], *, json: bool) -> None:
-    if json:
-        with suppress(ReaderGoneError, OutputError):  # one failure is enough
-            show_json({"error": code.name.lower(), **facts})
-    say(sentence)
+    return {"problems": msgspec.to_builtins(error.problems)} if isinstance(error, SettingsError) else {}

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from bus.bus import Bus
-from bus.cli.app import Json, app, person_bus
+from bus.cli.app import Json, app, person_bus, project_of
 from bus.cli.failures import CommandError
 from bus.cli.lines import UNKNOWN, UNREADABLE, record_line
 from bus.cli.output import counted, one_line, say, show, show_bytes, show_json
@@ -38,7 +38,7 @@ def journal(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
     json: Json = False,
 ) -> int:
-    """Show the records of a session, or list the sessions.
+    """List the sessions, or show the records of one.
 
     With --json the list is one array and records are one line each, as they are stored.
     """
@@ -47,7 +47,7 @@ def journal(
     if not session and not follow:
         run(lambda: _list_sessions(context, json=json))
     else:
-        run(lambda: _show_records(context, session, follow=follow, json=json))
+        run(lambda: _show_records(context, session, follow=follow, json=json), endless=follow)
     return Exit.OK
 
 
@@ -61,8 +61,9 @@ async def _list_sessions(context: typer.Context, *, json: bool) -> None:
         show_json(list(found.values()))
         return
     for one in found.values():
-        show(f"{one.machine:18} {one.session:24} {one.records:6} records  {one_line(one.state)}")
-    say(counted(len(found), "session") if found else "no session has recorded anything yet")
+        show(f"{one.machine:18} {one.session:24} {counted(one.records, 'record'):>14}  {one_line(one.state)}")
+    project = project_of(context)
+    say(counted(len(found), "session") if found else f"no session of project {project} has recorded anything yet")
 
 
 def _summary(entry: Entry, records: int) -> SessionSummary:
@@ -83,15 +84,16 @@ async def _show_records(context: typer.Context, session: str, *, follow: bool, j
             _show_entry(entry, json=json)
             shown += 1
     if not shown:
-        raise _no_session(session)
+        raise _no_session(context, session)
 
 
 def _entries(bus: Bus, session: str, *, follow: bool) -> AsyncIterator[Entry]:
     return bus.journal.follow(session=session) if follow else bus.journal.read(session=session)
 
 
-def _no_session(session: str) -> CommandError:
-    return CommandError(Exit.FAILED, f"there is no record of a session {session}; `bus journal` lists the sessions")
+def _no_session(context: typer.Context, session: str) -> CommandError:
+    where = f"project {project_of(context)} has no record of a session {session}"
+    return CommandError(Exit.FAILED, f"{where}; `bus journal` lists the sessions")
 
 
 def _show_entry(entry: Entry, *, json: bool) -> None:
@@ -138,7 +140,10 @@ def verify(
     session: Annotated[str, typer.Argument(help="Check only this session.")] = "",
     json: Json = False,
 ) -> int:
-    """Replay the recorded transitions against the machines; exit 1 and the offending records if any is illegal."""
+    """Check the records against the machines.
+
+    Every recorded transition is replayed; if any is illegal, the offending records are shown and the exit code is 1.
+    """
     if session:
         check_id(session)
 
@@ -148,7 +153,7 @@ def verify(
 
     taken = run(work)
     if session and not taken:
-        raise _no_session(session)
+        raise _no_session(context, session)
     offences = list(_offences(taken))
     if json:
         show_json({"records": len(taken), "offences": offences})
@@ -156,7 +161,8 @@ def verify(
         for one in offences:
             place = f"record {one['n']}" if "n" in one else f"sequence {one['sequence']}"
             show(one_line(f"{one['machine']} {one['session']} {place}: {one['reason']}"))
-        say(f"{counted(len(taken), 'record')}, {counted(len(offences), 'offence')}")
+        where = "" if taken else f" (project {project_of(context)})"
+        say(f"{counted(len(taken), 'record')}, {counted(len(offences), 'offence')}{where}")
     return Exit.FAILED if offences else Exit.OK
 
 

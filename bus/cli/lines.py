@@ -2,7 +2,7 @@
 
 import msgspec
 
-from bus.cli.output import one_line
+from bus.cli.output import moment, one_line
 from protocol.codec import decode_envelope
 from protocol.errors import MalformedMessageError, UnsupportedSchemaError
 from protocol.messages import Envelope
@@ -17,10 +17,9 @@ UNREADABLE = (MalformedMessageError, UnsupportedSchemaError)
 def record_line(record: Record) -> str:
     """Which session, its step, when, from where to where, what happened and what is to be done about it."""
     step = record.state_to if record.state_from == record.state_to else f"{record.state_from} → {record.state_to}"
-    at = record.at.isoformat(timespec="milliseconds")
     effects = ", ".join(tag(effect) for effect in record.effects)
     done = f"{tag(record.event)}{'  ⇒ ' + effects if effects else ''}"
-    return one_line(f"{record.machine} {record.session} {record.n:5}  {at}  {step:28}  {done}")
+    return one_line(f"{record.machine} {record.session} {record.n:5}  {moment(record.at)}  {step:28}  {done}")
 
 
 def tag(raw: msgspec.Raw) -> str:
@@ -38,8 +37,8 @@ def tag(raw: msgspec.Raw) -> str:
 
 
 def envelope_line(envelope: Envelope) -> str:
-    """What kind of message it is, from whom and for whom."""
-    about = f"{envelope.kind} {type(envelope.payload).__name__}"
+    """When it was sent, what kind of message it is, from whom and for whom."""
+    about = f"{moment(envelope.sent_at)}  {envelope.kind} {type(envelope.payload).__name__}"
     return one_line(f"{about}  {envelope.sender} → {envelope.recipient or 'all'}  {envelope.id}")
 
 

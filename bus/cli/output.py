@@ -5,6 +5,7 @@ import io
 import os
 import re
 import sys
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import msgspec
@@ -41,14 +42,35 @@ def say(text: str) -> None:
         _discard(sys.stderr)
 
 
+def complain(text: str, *, lines: bool = False) -> None:
+    """Say what is wrong, under the command's name. Names and texts in it may be hostile; `lines` may be several."""
+    say(f"bus: {plain(text) if lines else one_line(text)}")
+
+
 def show(text: str) -> None:
     """Print data."""
     show_bytes(_encode(text))
 
 
 def show_json(value: Any) -> None:
-    """Print one value as a line of JSON."""
-    show_bytes(msgspec.json.encode(value) + b"\n")
+    """Print one value as a line of JSON; a file name that is no UTF-8 is escaped, for JSON cannot hold it."""
+    try:
+        data = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
+    show_bytes(data + b"\n")
+
+
+def _encodable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {_encodable(key): _encodable(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_encodable(each) for each in value]
+        case _:
+            return value
 
 
 def show_bytes(data: bytes) -> None:
@@ -81,6 +103,16 @@ def plain(text: str) -> str:
 def one_line(text: str) -> str:
     """As `plain`, in one line."""
     return plain(text).replace("\n", "\\n")
+
+
+def moment(at: datetime) -> str:
+    """A time, the same way everywhere: UTC, to the second."""
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    try:
+        at = at.astimezone(UTC)
+    except OverflowError:  # in the first or last hours there are, elsewhere
+        return at.isoformat(timespec="seconds")
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def counted(number: int, noun: str) -> str:

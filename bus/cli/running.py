@@ -8,20 +8,41 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 from bus.cli.failures import StoppedError
 from bus.cli.output import ReaderGoneError
+from bus.exits import Exit
 
 T = TypeVar("T")
 
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
-def run(work: Callable[[], Awaitable[T]]) -> T:
-    """Run one asynchronous piece of work; StoppedError if it was told to end, KeyboardInterrupt after Ctrl-C."""
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Make an ending signal a StoppedError wherever it comes, also where a command waits for its standard input."""
+    ours = [number for number in _ENDINGS if signal.getsignal(number) is signal.SIG_DFL]  # nohup wants it ignored
+    for number in ours:
+        signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _stop(_number: int, _frame: object) -> None:
+    raise StoppedError(Exit.TERMINATED)
+
+
+def run(work: Callable[[], Awaitable[T]], *, if_stopped: str = "", endless: bool = False) -> T:
+    """Run one asynchronous piece of work; StoppedError if it was told to end, by Ctrl-C or otherwise.
+
+    `if_stopped` is the advice for that case; work that is `endless` ends in no other way.
+    """
     stopped = False
 
     async def main() -> T:
@@ -33,15 +54,17 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
             task.cancel()
 
         for number in _ENDINGS:
-            if signal.getsignal(number) is signal.SIG_DFL:  # nohup, for one, wants it ignored
+            if signal.getsignal(number) in (signal.SIG_DFL, _stop):
                 asyncio.get_running_loop().add_signal_handler(number, stop)
         return await work()
 
     try:
         return asyncio.run(main())
+    except KeyboardInterrupt:
+        raise StoppedError(Exit.INTERRUPTED, if_stopped, expected=endless) from None
     except asyncio.CancelledError:
         if stopped:
-            raise StoppedError from None
+            raise StoppedError(Exit.TERMINATED, if_stopped, expected=endless) from None
         raise
 
 

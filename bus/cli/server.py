@@ -6,7 +6,7 @@ import typer
 
 from bus import server as embedded
 from bus.cli.app import Json, app, loaded_settings
-from bus.cli.output import say, show, show_json
+from bus.cli.output import one_line, say, show, show_json
 from bus.exits import Exit
 from bus.opening import embedded_server, server_folder
 from bus.settings import Loaded
@@ -27,15 +27,24 @@ def _settings(context: typer.Context) -> Loaded:
     return loaded
 
 
+def _whose(loaded: Loaded) -> str:
+    return f"the embedded server of project {loaded.settings.project}"
+
+
 @server.command(epilog="Example: bus server start")
 def start(context: typer.Context, json: Json = False) -> int:
-    """Start the project's server in the background, or find the one that runs; it stays until `bus server stop`."""
-    with embedded_server(_settings(context), os.environ, keep=True) as running:
+    """Start the project's server in the background.
+
+    If it runs, it is left as it is; either way it stays until `bus server stop`.
+    """
+    loaded = _settings(context)
+    with embedded_server(loaded, os.environ, keep=True) as running:
         if json:
             show_json({"url": running.url, "pid": running.pid, "started": running.started_by_us})
         else:
             show(running.url)
-            say(f"{'started' if running.started_by_us else 'already running'} as process {running.pid}")
+            done = "was started" if running.started_by_us else "is already running"
+            say(f"{_whose(loaded)} {done} as process {running.pid}")
     return Exit.OK
 
 
@@ -44,17 +53,24 @@ def stop(context: typer.Context, json: Json = False) -> int:
     """Stop the project's server; what it stores stays."""
     loaded = _settings(context)
     stopped = embedded.stop(server_folder(loaded, os.environ), loaded.settings.server.stop_seconds)
-    show_json({"stopped": stopped}) if json else say("stopped" if stopped else "none was running")
+    if json:
+        show_json({"stopped": stopped})
+    else:
+        say(f"{_whose(loaded)} {'was stopped' if stopped else 'was not running'}")
     return Exit.OK
 
 
 @server.command(epilog="Example: bus server status --json")
 def status(context: typer.Context, json: Json = False) -> int:
     """Say whether the project's server runs, and where."""
-    running = embedded.find_running(server_folder(_settings(context), os.environ))
+    loaded = _settings(context)
+    folder = server_folder(loaded, os.environ)
+    running, state = embedded.find_running(folder), folder.parent
     if json:
         found = {"url": running.url, "pid": running.pid} if running else {"url": None, "pid": None}
-        show_json({"running": running is not None, **found})
+        place = {"project": loaded.settings.project, "state_folder": str(state)}
+        show_json({"running": running is not None, **found, **place})
     else:
-        show(f"running at {running.url} as process {running.pid}" if running else "not running")
+        where = f"is running at {running.url} as process {running.pid}" if running else "is not running"
+        show(f"{_whose(loaded)} {where}\nits state is in {one_line(str(state))}")
     return Exit.OK

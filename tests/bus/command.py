@@ -141,6 +141,15 @@ class Person:
             *words, cwd=self.folder, env=self.environ | environ, stdin=PIPE, stdout=PIPE, stderr=PIPE
         )
 
+    def slow_server(self) -> tuple[Path, Path]:
+        """Have the embedded server wait as it starts: it makes the first file, and goes on when the second is there."""
+        slow, begun, go = (self.folder / name for name in ("slow-nats-server", "begun", "go"))
+        wait = f"touch {begun}; until [ -e {go} ]; do sleep 0.01; done"
+        slow.write_text(f'#!/bin/sh\nif [ "$1" = -c ]; then {wait}; fi\nexec {binary()} "$@"\n')
+        slow.chmod(0o700)
+        self.environ["CALLBOARD_SERVER_BINARY"] = str(slow)
+        return begun, go
+
     def servers(self) -> list[int]:
         """The embedded servers that run for this person."""
         found = []

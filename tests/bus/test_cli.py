@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any, NoReturn
 
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 import bus.cli
 from bus.cli.commands import app
-from bus.cli.output import plain
+from bus.cli.output import moment, plain
 from bus.exits import Exit
 from tests.bus.command import NOWHERE, Done, Person
 
@@ -28,9 +29,10 @@ COMMANDS = list(paths(typer.main.get_command(app)))
 
 def test_there_are_the_commands_that_were_promised() -> None:
     assert {words[0] for words in COMMANDS if words} >= {
-        *("publish", "tail", "journal", "verify", "dead", "machines", "schema"),
+        *("publish", "specs", "asks", "answer", "tail", "journal", "verify", "dead", "machines", "schema"),
     }
-    assert {words[1] for words in COMMANDS if words[:1] == ("dead",) and len(words) > 1} == {"list", "show", "replay"}
+    letters = {words[1] for words in COMMANDS if words[:1] == ("dead",) and len(words) > 1}
+    assert letters == {"list", "show", "replay", "drop"}
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -81,6 +83,62 @@ async def test_a_wrong_command_line_is_told_with_what_is_wrong(tmp_path: Any) ->
     assert "--jsn" in option.data["message"]
     assert (folder.code, folder.out) == (2, "")
     assert "'missing' does not exist" in folder.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--json", "verify"), "--json goes after the command: bus COMMAND --json"),
+        (("verify", "--project", "x"), "--project goes before the command: bus --project … verify"),
+        (("dead", "list", "-C", "x"), "-C goes before the command: bus -C … dead list"),
+        (("machines", "--format", "svg"), "--format must be table, mermaid or json, not 'svg'"),
+        (("tail", "--count", "many"), "--count must be a whole number, 0 or more, not 'many'"),
+        (("-C", "missing", "verify"), "--directory 'missing' does not exist"),
+        (("-C", "/dev/null", "verify"), "--directory '/dev/null' is not a folder"),
+        (("\x1b[2J",), "No such command '\\x1b[2J'."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+async def test_a_wrong_word_is_answered_in_our_own(tmp_path: Any, words: tuple[str, ...], sentence: str) -> None:
+    done = await Person(tmp_path, NOWHERE).bus(*words)
+
+    assert done.code == 2
+    assert done.err.splitlines()[-1] == f"bus: {sentence}"
+    assert "\x1b" not in done.err
+
+
+async def test_a_group_without_a_command_is_help_for_people_and_an_error_for_programs(tmp_path: Any) -> None:
+    person = Person(tmp_path, NOWHERE)
+
+    helped, as_data = await person.bus("dead"), await person.bus("server", "--json")
+
+    assert (helped.code, helped.out) == (2, "")
+    assert helped.err.startswith("Usage: bus dead [OPTIONS] COMMAND")
+    assert (as_data.code, as_data.data["error"]) == (2, "usage")
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_there_is_a_short_way_to_the_help(words: tuple[str, ...]) -> None:
+    assert CliRunner().invoke(app, [*words, "-h"]).output == CliRunner().invoke(app, [*words, "--help"]).output
+
+
+@pytest.mark.parametrize("words", [(), ("dead",), ("server",)], ids=" ".join)
+def test_the_list_of_commands_cuts_no_sentence(words: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(app, [*words, "--help"], terminal_width=80).output
+
+    listed = shown.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(listed) >= 3
+    assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
+
+
+async def test_a_working_folder_that_is_gone_is_said_so(tmp_path: Any) -> None:
+    person = Person(tmp_path, NOWHERE)
+
+    gone = await person.shell('mkdir gone; cd gone; rmdir "$PWD"; bus verify')
+    elsewhere = await person.shell(f'mkdir gone; cd gone; rmdir "$PWD"; bus -C {person.folder} verify')
+
+    assert gone == Done(code=2, out="", err="bus: the working folder is gone; cd to another, or use -C\n")
+    assert elsewhere.code == 3
 
 
 async def test_wrong_settings_are_told_all_at_once_with_a_suggestion(tmp_path: Any) -> None:
@@ -155,6 +213,19 @@ def test_a_bug_of_ours_is_not_dressed_up_as_anything_else(monkeypatch: pytest.Mo
 
     with pytest.raises(ZeroDivisionError):
         bus.cli.commands.run_command(["machines", "--json"])
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        ("2026-01-02T03:04:05.678901Z", "2026-01-02T03:04:05Z"),
+        ("2026-01-02T03:04:05+02:00", "2026-01-02T01:04:05Z"),
+        ("2026-01-02T03:04:05", "2026-01-02T03:04:05Z"),
+        ("0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00+14:00"),
+    ],
+)
+def test_every_time_looks_the_same_and_none_is_too_strange(at: str, shown: str) -> None:
+    assert moment(datetime.fromisoformat(at)) == shown
 
 
 def test_a_text_of_unknown_origin_cannot_move_the_cursor() -> None:

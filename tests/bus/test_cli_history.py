@@ -12,7 +12,7 @@ from protocol.record import Record
 from tests.bus.command import Done, Person
 from tests.contract.samples import a_record
 
-NO_SUCH_SESSION = "there is no record of a session s-9.1; `bus journal` lists the sessions"
+NO_SUCH_SESSION = "project {} has no record of a session s-9.1; `bus journal` lists the sessions"
 
 
 def a_step(n: int, state_from: str, state_to: str, session: str = "s-1.1") -> Record:
@@ -27,16 +27,17 @@ async def append(bus: Bus, *records: Record) -> None:
         await bus.journal.append(record, last.sequence if last else 0)
 
 
-async def test_an_empty_journal_is_said_to_be_empty(person: Person) -> None:
+async def test_an_empty_journal_is_said_to_be_empty(person: Person, project_bus: Bus) -> None:
     listed, as_data, checked = (
         await person.bus("journal"),
         await person.bus("journal", "--json"),
         await person.bus("verify"),
     )
 
-    assert listed == Done(code=0, out="", err="no session has recorded anything yet\n")
+    project = project_bus.subjects.project
+    assert listed == Done(code=0, out="", err=f"no session of project {project} has recorded anything yet\n")
     assert as_data == Done(code=0, out="[]\n", err="")
-    assert checked == Done(code=0, out="", err="0 records, 0 offences\n")
+    assert checked == Done(code=0, out="", err=f"0 records, 0 offences (project {project})\n")
 
 
 async def test_sessions_are_listed_with_their_records_and_state(person: Person, project_bus: Bus) -> None:
@@ -47,7 +48,7 @@ async def test_sessions_are_listed_with_their_records_and_state(person: Person, 
 
     assert [line.split() for line in listed.out.splitlines()] == [
         ["coder", "s-1.1", "2", "records", "PLANNING"],
-        ["coder", "s-2.1", "1", "records", "SETUP"],
+        ["coder", "s-2.1", "1", "record", "SETUP"],
     ]
     assert listed.err == "2 sessions\n"
     assert as_data.data == [
@@ -67,10 +68,10 @@ async def test_the_records_of_a_session_are_shown_and_no_others(person: Person, 
             "coder",
             "s-1.1",
             "1",
-            "2026-01-02T03:04:05.000+00:00",
+            "2026-01-02T03:04:05Z",
             *["WAITING", "→", "SETUP", "timer", "⇒", "prepare_workspace"],
         ],
-        ["coder", "s-1.1", "2", "2026-01-02T03:04:05.000+00:00", "SETUP", "timer"],
+        ["coder", "s-1.1", "2", "2026-01-02T03:04:05Z", "SETUP", "timer"],
     ]
     assert (shown.code, shown.err) == (0, "")
     assert as_data.out.encode() == b"".join(
@@ -78,12 +79,13 @@ async def test_the_records_of_a_session_are_shown_and_no_others(person: Person, 
     )
 
 
-async def test_a_session_that_is_not_there_is_said_so(person: Person) -> None:
+async def test_a_session_that_is_not_there_is_said_so(person: Person, project_bus: Bus) -> None:
     results = [await person.bus(command, "s-9.1", "--json") for command in ("journal", "verify")]
 
+    message = NO_SUCH_SESSION.format(project_bus.subjects.project)
     assert [result.code for result in results] == [1, 1]
-    assert [result.data for result in results] == [{"error": "failed", "message": NO_SUCH_SESSION}] * 2
-    assert [result.err for result in results] == [f"bus: {NO_SUCH_SESSION}\n"] * 2
+    assert [result.data for result in results] == [{"error": "failed", "message": message}] * 2
+    assert [result.err for result in results] == [f"bus: {message}\n"] * 2
 
 
 async def test_a_session_with_wildcards_is_refused(person: Person) -> None:

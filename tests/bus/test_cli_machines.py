@@ -61,10 +61,12 @@ def test_the_terminal_states_are_those_that_end_a_session() -> None:
 def test_a_diagram_without_a_machine_and_an_unknown_machine_are_refused() -> None:
     diagram, unknown = bus("machines", "--format", "mermaid"), bus("machines", "tester")
     form = bus("machines", "--format", "svg")
+    both = bus("machines", "pm", "--json", "--format", "mermaid")
 
     assert "name one of pm, architect, coder" in str(diagram.exception)
     assert isinstance(unknown.exception, UnknownMachineError)
     assert form.exit_code == Exit.USAGE
+    assert str(both.exception) == "--json and --format mermaid contradict each other: leave one out"
 
 
 async def test_the_process_says_the_same_without_a_broker_or_a_home(tmp_path: Path) -> None:
@@ -86,6 +88,15 @@ def test_the_schema_is_json_schema_and_holds_for_all_that_is_said() -> None:
     assert len(messages) >= 25
     for value in (*messages, json.loads(encode(a_record()))):
         assert matches(document, document, value), value
+
+
+def test_no_description_in_the_schema_is_indented_like_the_source() -> None:
+    definitions = json.loads(bus("schema").stdout)["$defs"].values()
+
+    lines = [line for each in definitions for line in each.get("description", "").splitlines()]
+
+    assert len(lines) > len(definitions)
+    assert [line for line in lines if line != line.strip()] == []
 
 
 @pytest.mark.parametrize(

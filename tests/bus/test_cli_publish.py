@@ -1,5 +1,8 @@
 """`bus publish`: valid, invalid, again, changed, large, and things that are no spec at all."""
 
+import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,7 +10,8 @@ import pytest
 from bus.bus import Bus
 from protocol.messages import Envelope, SpecUpload
 from protocol.spec import SPEC_BYTES_MAX
-from tests.bus.command import EXAMPLE, NOWHERE, SPEC, Done, Person
+from tests.bus.brokers import eventually
+from tests.bus.command import BUS, EXAMPLE, NOWHERE, SPEC, Done, Person
 
 BROKEN = """---
 id: Not An Id
@@ -49,9 +53,12 @@ async def test_a_spec_is_published_once_however_often_it_is_told(person: Person,
 
     (envelope,) = await taken(project_bus, 1)
     digest = upload(envelope).digest
-    assert first == Done(code=0, out="published todo as revision 1\n", err="")
+    project = project_bus.subjects.project
+    assert first == Done(code=0, out=f"published todo as revision 1 (project {project})\n", err="")
     assert (again.code, again.err) == (0, "")
-    assert again.out == "todo was published before with the same text (revision 1): nothing sent\n"
+    assert again.out == (
+        f"todo was published before with the same text (revision 1): nothing sent (project {project})\n"
+    )
     assert as_data.data == {"status": "unchanged", "spec": "todo", "revision": 1, "digest": digest}
     assert upload(envelope) == SpecUpload(spec="todo", revision=1, markdown=SPEC, digest=digest)
 
@@ -81,7 +88,7 @@ async def test_a_large_spec_travels_by_the_object_store(person: Person, project_
     done = await person.bus("publish", "-", stdin=large.encode())
 
     (envelope,) = await taken(project_bus, 1)
-    assert done == Done(code=0, out="published todo as revision 1\n", err="")
+    assert (done.code, done.err) == (0, "")
     assert upload(envelope).markdown == ""
     assert await project_bus.objects.get(upload(envelope).object) == large.encode()
 
@@ -93,7 +100,7 @@ async def test_the_embedded_server_takes_messages_as_large_as_the_settings_say(l
     small = await loner.bus("publish", "-", stdin=spec, environ={"CALLBOARD_BUS_MESSAGE_BYTES_MAX": str(128 * 1024)})
 
     config = next(loner.state.rglob("server.conf")).read_text()
-    assert small == Done(code=0, out="published todo as revision 1\n", err="")
+    assert small == Done(code=0, out="published todo as revision 1 (project project)\n", err="")
     assert f"max_payload: {(128 + 64) * 1024}" in config
 
 
@@ -125,8 +132,85 @@ async def test_a_dry_run_needs_no_broker_and_sends_nothing(person: Person, proje
     assert valid == Done(code=0, out="todo is valid\n", err="")
     assert as_data.data == {"status": "valid", "spec": "todo"}
     assert invalid.code == 1
+    assert invalid.err.startswith("<stdin>:2: ")
+    assert invalid.err.splitlines()[-1].startswith("bus: <stdin> is not a valid spec (")
     assert await taken(project_bus, 0) == []
     assert not person.state.exists()
+
+
+async def test_a_dry_run_needs_no_settings_either(person: Person) -> None:
+    (person.folder / "callboard.toml").write_text("not [TOML\n")
+
+    checked, published = await person.bus("publish", "--dry-run", str(EXAMPLE)), await person.bus("publish", "-")
+
+    assert checked == Done(code=0, out="todo is valid\n", err="")
+    assert (published.code, published.out) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [(b"\xfe.md", "\\udcfe.md"), (b"\x1b[2J.md", "\\x1b[2J.md"), (b"two\nlines.md", "two\\nlines.md")],
+    ids=["no UTF-8", "escape", "newline"],
+)
+async def test_a_hostile_file_name_reaches_neither_terminal_nor_program(
+    person: Person, name: bytes, shown: str
+) -> None:
+    missing = await person.bus("publish", os.fsdecode(name), "--json")
+    said = await person.bus("publish", os.fsdecode(name))
+    (person.folder / os.fsdecode(name)).write_text(BROKEN)
+    broken = await person.bus("publish", os.fsdecode(name))
+
+    assert (missing.code, missing.data["error"]) == (2, "usage")
+    assert said == Done(code=2, out="", err=f"bus: {shown}: No such file or directory\n")
+    assert missing.err == said.err
+    assert all(line.startswith((f"{shown}:", f"bus: {shown} is not")) for line in broken.err.splitlines())
+
+
+async def test_a_file_without_a_name_is_said_to_have_none(person: Person) -> None:
+    done = await person.bus("publish", "")
+
+    assert done == Done(code=2, out="", err="bus: no file was named: bus publish FILE, or - for standard input\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "what"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "terminated"),
+        (signal.SIGHUP, 143, "terminated"),
+    ],
+)
+async def test_a_signal_while_it_reads_has_the_documented_code_and_a_word(
+    person: Person, number: signal.Signals, code: int, what: str
+) -> None:
+    line = "import os, pty; master, slave = pty.openpty(); os.set_inheritable(master, True); os.dup2(slave, 0); "
+    line += f"os.execv('{BUS}', ['bus', 'publish', '-', '--json'])"
+    async with person.running_shell(f'exec {sys.executable} -c "{line}"') as publish:
+        await publish.until_said("reading the spec from here; end it with Ctrl-D\n")
+
+        done = await publish.end(number)
+
+    assert (done.code, done.data) == (code, {"error": what, "message": what})
+    assert done.err.splitlines()[1:] == [f"bus: {what}"]
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "what"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+async def test_a_signal_while_it_publishes_says_what_to_do(
+    loner: Person, number: signal.Signals, code: int, what: str
+) -> None:
+    begun, go = loner.slow_server()
+    async with loner.running("publish", "--json", str(EXAMPLE)) as command:
+        await eventually("a server that starts", begun.exists)
+
+        command.send(number)
+        go.touch()
+        done = await command.end()
+
+    message = f"{what}; publish again if in doubt: the same text is sent only once"
+    assert (done.code, done.data) == (code, {"error": what, "message": message})
+    assert done.err == f"bus: {message}\n"
 
 
 async def test_a_file_that_cannot_be_read_is_a_usage_error(person: Person) -> None:

@@ -27,7 +27,7 @@ async def test_a_command_needs_no_server_and_leaves_none_and_nothing_is_forgotte
 
     again = await loner.bus("publish", str(EXAMPLE), "--json")
 
-    assert first == Done(code=0, out="published todo as revision 1\n", err="")
+    assert first == Done(code=0, out="published todo as revision 1 (project project)\n", err="")
     assert left == []
     assert (again.code, again.data["status"]) == (0, "unchanged")
 
@@ -56,11 +56,7 @@ async def test_commands_started_together_start_one_server_and_the_last_stops_it(
 
 
 async def test_ctrl_c_while_the_server_starts_leaves_none(loner: Person) -> None:
-    slow, begun, go = (loner.folder / name for name in ("slow-nats-server", "begun", "go"))
-    wait = f"touch {begun}; until [ -e {go} ]; do sleep 0.01; done"
-    slow.write_text(f'#!/bin/sh\nif [ "$1" = -c ]; then {wait}; fi\nexec {binary()} "$@"\n')
-    slow.chmod(0o700)
-    loner.environ["CALLBOARD_SERVER_BINARY"] = str(slow)
+    begun, go = loner.slow_server()
     async with loner.running("verify") as command:
         await eventually("a server that starts", begun.exists)
 
@@ -68,7 +64,7 @@ async def test_ctrl_c_while_the_server_starts_leaves_none(loner: Person) -> None
         go.touch()
         done = await command.end()
 
-    assert (done.code, done.out, done.err) == (130, "", "")
+    assert (done.code, done.out, done.err) == (130, "", "bus: interrupted\n")
     assert loner.servers() == []
 
 
@@ -95,13 +91,20 @@ async def test_a_server_that_is_to_be_kept_stays_until_it_is_stopped(loner: Pers
     again = await loner.bus("server", "stop")
 
     url, pid = started.data["url"], started.data["pid"]
-    assert before == Done(code=0, out="not running\n", err="")
+    whose, state = "the embedded server of project project", next((loner.state / "callboard").iterdir())
+    assert before == Done(code=0, out=f"{whose} is not running\nits state is in {state}\n", err="")
     assert started.data == {"url": url, "pid": pid, "started": True}
-    assert found == Done(code=0, out=f"{url}\n", err=f"already running as process {pid}\n")
+    assert found == Done(code=0, out=f"{url}\n", err=f"{whose} is already running as process {pid}\n")
     assert used.code == 0
-    assert status.data == {"running": True, "url": url, "pid": pid}
+    assert status.data == {
+        "running": True,
+        "url": url,
+        "pid": pid,
+        "project": "project",
+        "state_folder": str(state),
+    }
     assert stopped.data == {"stopped": True}
-    assert again == Done(code=0, out="", err="none was running\n")
+    assert again == Done(code=0, out="", err=f"{whose} was not running\n")
 
 
 async def test_whoever_leaves_does_not_stop_a_server_that_somebody_wants_to_keep_just_now(loner: Person) -> None:
@@ -126,7 +129,7 @@ async def test_the_embedded_server_is_not_confused_with_another_one(person: Pers
     done = await person.bus("server", "status")
 
     assert done.code == 0
-    assert done.out == "not running\n"
+    assert "is not running\n" in done.out
     assert f"this project uses NATS at {shared_server.url}" in done.err
 
 

@@ -26,11 +26,11 @@ async def test_messages_are_shown_as_they_are_sent_each_once(person: Person, pro
     assert (done.code, done.err) == (0, f"listening to {prefix}.>\n")
     assert request.split() == [
         f"{prefix}.request.architect.main",
-        *("REQUEST", "Question", "coder.coder-1", "→", "architect.main", "s-1.1/1/0"),
+        *("2026-01-02T03:04:05Z", "REQUEST", "Question", "coder.coder-1", "→", "architect.main", "s-1.1/1/0"),
     ]
     assert record.split() == [
         f"{prefix}.journal.coder.s-1.1",
-        *("coder", "s-1.1", "1", "2026-01-02T03:04:05.000+00:00", "WAITING", "→", "SETUP", "timer"),
+        *("coder", "s-1.1", "1", "2026-01-02T03:04:05Z", "WAITING", "→", "SETUP", "timer"),
     ]
     assert noise.startswith(f"{prefix}.event.coder.coder-1  \\x1b[2J\\xff noise\\nxxx")
     assert len(noise) < 300
@@ -73,15 +73,39 @@ async def test_wildcards_and_whole_subjects_are_understood(person: Person, proje
 
 
 @pytest.mark.parametrize(
+    ("words", "pattern"),
+    [
+        ("spec", "spec.>"),
+        ("spec.pm", "spec.pm.>"),
+        ("*", "*.>"),
+        ("journal.coder.s-1", "journal.coder.s-1"),
+        ("event.>", "event.>"),
+        ("callboard.{}", ">"),
+        ("callboard.{}.spec", "spec.>"),
+    ],
+)
+async def test_the_beginning_of_a_subject_is_all_that_begins_so(
+    person: Person, project_bus: Bus, words: str, pattern: str
+) -> None:
+    project = project_bus.subjects.project
+    async with person.running("tail", words.format(project)) as tail:
+        await tail.until_said("\n")
+
+        done = await tail.end(signal.SIGTERM)
+
+    assert done.err == f"listening to callboard.{project}.{pattern}\n"
+
+
+@pytest.mark.parametrize(
     ("subject", "reason"),
     [
         ("", "must begin with one of request, spec"),
         ("reqest.>", "must begin with one of request, spec"),
         ("callboard.other.>", "another project's, which --project chooses"),
         ("request.>.main", "nothing can follow it"),
-        ("request..main", "'' cannot be part of a subject"),
-        ("request.a b", "'a b' cannot be part of a subject"),
-        ("request.main*", "'main*' cannot be part of a subject"),
+        ("request..main", "'' cannot stand between two dots"),
+        ("request.a b", "'a b' cannot stand between two dots"),
+        ("request.main*", "'main*' cannot stand between two dots"),
     ],
 )
 async def test_a_subject_on_which_nothing_can_be_said_is_refused_at_once(
