@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal, Protocol
 
 import msgspec
@@ -22,6 +23,7 @@ SEQUENCE = "Nats-Sequence"
 ROLLUP = "Nats-Rollup"
 
 DUPLICATE_WINDOW_SECONDS = 120.0
+MATCHES_KEPT = 1 << 16
 
 
 class StreamPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +84,7 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
     duplicate: bool = False
 
 
+@lru_cache(MATCHES_KEPT)
 def matches(pattern: str, subject: str) -> bool:
     """Whether a subject falls under a pattern with the broker's wildcards."""
     wanted, found = pattern.split("."), subject.split(".")

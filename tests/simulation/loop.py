@@ -122,6 +122,7 @@ def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, Any]]) -> Any:
     try:
         return loop.run_until_complete(main(loop))
     finally:
+        loop.set_exception_handler(lambda _loop, _context: None)
         for task in loop.tasks:
             _close(task.get_coro())
         loop.tasks.clear()

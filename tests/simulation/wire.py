@@ -62,8 +62,7 @@ class Wire(MemoryBroker):
         if network.loses():
             loop.call_later(ANSWER_SECONDS, _lose, answer, context=contextvars.Context())
         else:
-            self._arrives_at = max(self._arrives_at, loop.time() + network.delay())
-            loop.call_at(self._arrives_at, self._arrive, action, answer, context=contextvars.Context())
+            self._arrives_at = _at(self._arrives_at, network.delay(), self._arrive, action, answer)
         result: T = await answer
         return result
 
@@ -79,8 +78,7 @@ class Wire(MemoryBroker):
         if network.loses():
             loop.call_later(ANSWER_SECONDS, _lose, answer)
             return
-        self._returns_at = max(self._returns_at, loop.time() + network.delay())
-        loop.call_at(self._returns_at, _answer, answer, result, error)
+        self._returns_at = _at(self._returns_at, network.delay(), _answer, answer, result, error)
 
     async def say(self, subject: str, data: bytes) -> None:
         """A core message, which may be lost."""
@@ -128,6 +126,18 @@ class _Hints(asyncio.Queue["Message | None"]):
     def put_nowait(self, item: Message | None) -> None:
         if not self._network.is_cut():
             super().put_nowait(item)
+
+
+def _at(earliest: float, delay_seconds: float, call: Callable[..., None], *arguments: Any) -> float:
+    """Have something arrive after a delay and not before `earliest`; returns when. It belongs to no process."""
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+    when = max(earliest, now + delay_seconds)
+    if when > now:
+        loop.call_at(when, call, *arguments, context=contextvars.Context())
+    else:
+        loop.call_soon(call, *arguments, context=contextvars.Context())
+    return when
 
 
 def _lose(answer: "asyncio.Future[Any]") -> None:

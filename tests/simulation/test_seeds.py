@@ -1,0 +1,49 @@
+"""A company under fates from a seed: nothing is violated, each run can be repeated, and planted bugs are found."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.simulation.__main__ import seed_of_the_day
+from tests.simulation.bugs import BUGS
+from tests.simulation.playbill import play_seed
+
+SEEDS = 200
+CHUNKS = 10
+FIRST = seed_of_the_day()
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_a_company_survives_its_fates(chunk: int) -> None:
+    count = SEEDS // CHUNKS
+    for seed in range(FIRST + chunk * count, FIRST + (chunk + 1) * count):
+        run = play_seed(seed)
+        assert run.violations == [], run.report()
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BUGS[bug](monkeypatch)
+
+    found = next((run for run in map(play_seed, range(SEEDS)) if run.violations), None)
+
+    assert found is not None, f"{SEEDS} seeds have not found: {bug}"
+    assert f"make simulate SEED={found.seed} SEEDS=1" in found.report()
+
+
+def test_the_same_seed_has_the_same_trace_in_every_process() -> None:
+    digests = {
+        subprocess.run(
+            [sys.executable, "-m", "tests.simulation", "--seed", "7", "--seeds", "3", "--digest"],
+            env={**os.environ, "PYTHONHASHSEED": hashing, "PYTHONMALLOC": allocator},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for hashing, allocator in (("1", "pymalloc"), ("2", "malloc"), ("3", "debug"))
+    }
+
+    assert len(digests) == 1
+    assert len(digests.pop().splitlines()) == 3
