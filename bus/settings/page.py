@@ -14,9 +14,14 @@ _BEFORE = f"""\
 
 <!-- Printed from bus/settings/model.py by `make docs`: change it there, not this page. -->
 
-All three commands (`bus`, `supervisor`, `actor`) read their settings the same way.
+Every command reads its settings the same way.
 A flag wins over an environment variable, that over `{FILE_NAME}`, and that over the default.
-`{NATS_URL}` counts for `bus.url`: over `{FILE_NAME}`, under `CALLBOARD_BUS_URL`.
+Two settings have flags, which stand before the command (`bus --project demo tail`): `--project` and `--bus-url`.
+All others are set by a variable or in the file.
+`--directory` is no setting: it says in which folder to begin.
+A variable that is set but empty counts as not set, unless the setting's default is `""`.
+There it takes back what `{FILE_NAME}` says.
+`{NATS_URL}` counts for `bus.url` unless it is empty: over `{FILE_NAME}`, under `CALLBOARD_BUS_URL`.
 An unknown key, an unknown `CALLBOARD_*` variable and a value of the wrong kind are errors, all of them told at once.
 Every value given is checked, also one that another source overrides.
 
