@@ -60,7 +60,7 @@ def next_event(behaviour: Behaviour[M, E, R], session: Session[M, E, R], at: dat
     if session.state == SUSPEND:
         return None
     for deferred in session.deferred:
-        if _ask(behaviour, session.model, deferred.event, deferred.effect).verb != "defer":
+        if _judge(behaviour, session, deferred.event, deferred.effect).verb != "defer":
             return deferred.event
     return None
 

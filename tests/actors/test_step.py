@@ -392,6 +392,18 @@ def test_a_paused_session_records_what_happens_and_takes_it_when_the_brake_is_of
     assert resumed.session.state == "PLAN_REVIEW"
 
 
+def test_a_failure_in_a_paused_session_is_taken_when_the_brake_is_off() -> None:
+    play = in_planning()
+    failed: Failed[Any] = Failed(at=AT, effect=play.open(Think).id, failure=Broken(error="E", reason="refused"))
+    paused = advance(CODER, play.session, failed, paused=True)
+    assert paused is not None
+    play.session = paused.session
+
+    play.happen(signalled(Cancel(story="another"), 1))
+
+    assert play.session.state == "ERROR"
+
+
 def test_a_closed_channel_that_nobody_handles_leads_to_error() -> None:
     play = in_plan_review()
 

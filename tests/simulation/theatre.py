@@ -201,6 +201,7 @@ class Theatre:
 
     async def broadcast(self, payload: AnyPayload, recipient: str = "all.all") -> int:
         """Send a control signal."""
+        self.monitor.say("office", f"{type(payload).__name__.lower()} to {recipient}")
         return await self.office.control.broadcast(self._letter(payload, recipient, "CONTROL"))
 
     def _letter(self, payload: AnyPayload, recipient: str, kind: Any) -> Envelope:
