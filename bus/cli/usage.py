@@ -58,15 +58,24 @@ def say_usage(error: TyperException, *, json: bool) -> Exit:
 
 def _sentence(error: TyperException, context: Any) -> str:
     """Typer's, unless we know better."""
-    option, name = getattr(error, "option_name", ""), _name(error)
-    command = context.command_path if context is not None else "bus"
-    if option in AFTER and command == "bus":
-        return f"{option} goes after the command: bus COMMAND {option}"
-    if option in BEFORE and command != "bus":
-        return f"{option} goes before the command: {command.replace('bus', f'bus {option} …', 1)}"
+    misplaced, name = _misplaced(error, context), _name(error)
+    if misplaced:
+        return misplaced
     if name and error.message:
         return f"{name} {error.message}"
     return error.format_message()
+
+
+def _misplaced(error: TyperException, context: Any) -> str:
+    """Where an option belongs that stands where nobody knows it; empty for any other error."""
+    if context is None or not hasattr(error, "possibilities"):  # typer keeps the class for itself
+        return ""
+    option, command = getattr(error, "option_name", ""), context.command_path
+    if option in AFTER and hasattr(context.command, "commands"):
+        return f"{option} goes after the command: {command} COMMAND {option}"
+    if option in BEFORE and command != "bus":
+        return f"{option} goes before the command: {command.replace('bus', f'bus {option} …', 1)}"
+    return ""
 
 
 def _name(error: TyperException) -> str:

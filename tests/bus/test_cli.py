@@ -89,6 +89,8 @@ async def test_a_wrong_command_line_is_told_with_what_is_wrong(tmp_path: Any) ->
     ("words", "sentence"),
     [
         (("--json", "verify"), "--json goes after the command: bus COMMAND --json"),
+        (("dead", "--json"), "--json goes after the command: bus dead COMMAND --json"),
+        (("verify", "--json=3"), "Option '--json' does not take a value."),
         (("verify", "--project", "x"), "--project goes before the command: bus --project … verify"),
         (("dead", "list", "-C", "x"), "-C goes before the command: bus -C … dead list"),
         (("machines", "--format", "svg"), "--format must be table, mermaid or json, not 'svg'"),
