@@ -1,11 +1,135 @@
-"""The `actor` command. The agents come with the runtime; until then it says so and fails."""
+"""The `actor` command: run one actor's process by hand."""
 
+import importlib
+import os
 import sys
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
 
-from bus.exits import Exit
+import structlog
+import typer
+import uvloop
+from typer.exceptions import TyperException
+
+from actors.exits import ActorExit
+from actors.hosting.part import Part
+from actors.logs import configure_logs
+from actors.process import prepare_bus, run_actor
+from actors.redaction import redact, remember_secrets, secrets_in
+from bus.errors import BusError, BusUnreachableError, ServerError
+from bus.settings import Loaded, SettingsError, load
+from protocol.errors import BadSubjectError
+from protocol.machines import MACHINES
+from protocol.subjects import check_token
+
+PARTS: Mapping[str, str] = {}
+"""Who plays which machine, as `module:name`; the agents come one by one."""
+
+log = structlog.get_logger()
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+class UsageError(Exception):
+    """The command line asks for something that there is not; the message says what to do."""
+
+
+@app.command(
+    context_settings={"help_option_names": ["--help", "-h"]},
+    epilog=(
+        "Examples: actor coder --id coder-1 · actor architect --id main -C ~/demo · "
+        "actor coder --id coder-1 --part my_package.parts:CODER\n\n"
+        "Logs go to standard error, as JSON unless that is a terminal.\n\n"
+        "Exit codes: 0 the session came to DONE; 1 a bug; 2 wrong command line or settings; 3 broker unreachable; "
+        "4 the session came to ERROR; 5 another process has taken over; 6 told to stop or restart; "
+        "130 interrupted (Ctrl-C); 143 terminated."
+    ),
+)
+def actor(  # noqa: PLR0913 -- one for each flag
+    machine: Annotated[str, typer.Argument(help=f"The machine to play: {', '.join(MACHINES)}.")],
+    *,
+    identifier: Annotated[str, typer.Option("--id", help="The actor's name, for example coder-1.")],
+    part: Annotated[
+        str, typer.Option("--part", help="Who plays it, as MODULE:NAME of a Part (default: the machine's own agent).")
+    ] = "",
+    project: Annotated[str | None, typer.Option(help="Name of the project (default: the folder's).")] = None,
+    url: Annotated[str | None, typer.Option("--bus-url", help="NATS servers (default: the embedded server).")] = None,
+    folder: Annotated[
+        Path,
+        typer.Option("--directory", "-C", exists=True, file_okay=False, help="Work as if started in this folder."),
+    ] = Path(),
+) -> int:
+    """Run one actor's process: it finds its session again, or waits for one.
+
+    Kill it at any moment: the next process of the same name goes on where it was.
+    """
+    played = _find_part(machine, part)
+    _check_name(identifier)
+    loaded = load({"project": project, "bus.url": url}, os.environ, folder.resolve())
+    remember_secrets(secrets_in(os.environ))
+    configure_logs(loaded.settings.log_level, actor=identifier)
+    return uvloop.run(_run(played, identifier, loaded))
+
+
+async def _run(part: Part, identifier: str, loaded: Loaded) -> ActorExit:
+    await prepare_bus(loaded, os.environ)
+    return await run_actor(part, identifier, loaded, os.environ)
+
+
+def _find_part(machine: str, place: str) -> Part:
+    if machine not in MACHINES:
+        raise UsageError(f"there is no machine {machine}: one of {', '.join(MACHINES)}")
+    place = place or PARTS.get(machine, "")
+    if not place:
+        raise UsageError(f"this version has no agent for {machine} yet: name one with --part MODULE:NAME")
+    module, _, name = place.partition(":")
+    sys.path.insert(0, str(Path.cwd()))  # a command does not look there by itself
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"--part {place}: {error}") from error
+    if not isinstance(found, Part) or found.behaviour.machine.name != machine:
+        raise UsageError(f"--part {place} is no part for {machine}")
+    return found
+
+
+def _check_name(identifier: str) -> None:
+    try:
+        check_token(identifier)
+    except BadSubjectError as error:
+        raise UsageError(f"--id: {error}") from error
 
 
 def main() -> None:
     """Entry point of the command."""
-    sys.stderr.write("actor: this version has no agents yet; `bus --help` shows what there is\n")
-    sys.exit(Exit.FAILED)
+    sys.exit(run_command(sys.argv[1:]))
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run one command line; every failure becomes a sentence and an exit code."""
+    try:
+        result = app(arguments, prog_name="actor", standalone_mode=False)
+    except TyperException as error:
+        error.show()  # type: ignore[attr-defined]  # typer keeps the class that has it to itself
+        return ActorExit.CONFIGURATION
+    except KeyboardInterrupt:
+        return ActorExit.INTERRUPTED
+    except Exception as error:
+        return _explain(error)
+    return result if isinstance(result, int) else ActorExit.DONE
+
+
+def _explain(error: Exception) -> ActorExit:
+    """Say what went wrong; a bug with all that is known of it."""
+    match error:
+        case UsageError() | SettingsError():
+            code = ActorExit.CONFIGURATION
+        case BusUnreachableError() | ServerError():
+            code = ActorExit.UNREACHABLE
+        case _:
+            code = ActorExit.CRASHED
+    is_ours = not isinstance(error, UsageError | BusError)
+    sys.stderr.write(redact("".join(traceback.format_exception(error)) if is_ours else f"actor: {error}\n"))
+    return code

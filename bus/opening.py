@@ -58,12 +58,12 @@ def server_folder(loaded: Loaded, environ: Mapping[str, str]) -> Path:
 
 @asynccontextmanager
 async def open_bus(
-    loaded: Loaded, environ: Mapping[str, str], role: Role, *, migrate: bool = True
+    loaded: Loaded, environ: Mapping[str, str], role: Role, *, prepare: bool = True, migrate: bool = True
 ) -> AsyncIterator[Bus]:
     """The project's bus with its topology in place, under the identity of `role`.
 
     Without `migrate` only what is missing is created: whoever just looks, perhaps with other settings or an older
-    version, must not change what those who work there have set up.
+    version, must not change what those who work there have set up. Without `prepare` nothing is: actors may not.
     """
     settings, subjects = loaded.settings, Subjects(loaded.settings.project)
     async with _broker_address(loaded, environ, role) as (url, secrets):
@@ -88,7 +88,8 @@ async def open_bus(
             subjects, replicas=settings.bus.replicas, ack_wait_seconds=settings.bus.ack_wait_seconds
         )
         try:
-            await _prepare(broker, topology, loaded, url, migrate=migrate)
+            if prepare:
+                await _prepare(broker, topology, loaded, url, migrate=migrate)
             yield bus
         finally:
             await bus.close()

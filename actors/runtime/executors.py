@@ -7,6 +7,7 @@ from typing import Any
 from actors.core.effects import Effect
 from actors.core.failures import AnyFailure, Broken, Cancelled, Unavailable
 from actors.errors import EffectCancelledError, EffectError, NoExecutorError, ServiceUnavailableError
+from actors.redaction import redact
 
 EVIDENCE_CHARACTERS_MAX = 2000
 
@@ -27,11 +28,11 @@ def failure_of(error: Exception) -> AnyFailure:
     """What an executor raised, as a failure; whatever nobody foresaw counts as permanent."""
     match error:
         case ServiceUnavailableError():
-            return Unavailable(service=error.service, reason=error.reason)
+            return Unavailable(service=error.service, reason=redact(error.reason))
         case EffectError():
-            return Broken(error=type(error).__name__, reason=error.reason, evidence=error.evidence)
+            return Broken(error=type(error).__name__, reason=redact(error.reason), evidence=redact(error.evidence))
         case EffectCancelledError():
             return Cancelled(reason=error.reason)
         case _:
             evidence = "".join(traceback.format_exception(error))[-EVIDENCE_CHARACTERS_MAX:]
-            return Broken(error=type(error).__name__, reason=str(error), evidence=evidence)
+            return Broken(error=type(error).__name__, reason=redact(str(error)), evidence=redact(evidence))

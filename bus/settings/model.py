@@ -99,6 +99,23 @@ class Server(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stop_seconds: Annotated[Seconds, Meta(description="How long it may take to stop before it is killed.")] = 10.0
 
 
+class Actor(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How every actor behaves, whatever it plays."""
+
+    suspend_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=7 * 24 * HOUR_SECONDS,
+            description="How long a session waits in SUSPEND for a restore before it goes to ERROR.",
+        ),
+    ] = 15 * 60.0
+    stop_seconds: Annotated[
+        Seconds,
+        Meta(description="How long a process that is told to leave may take to finish what it has in hand."),
+    ] = 10.0
+
+
 class Settings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings. The project has no default here: the loader takes the folder's name."""
 
@@ -117,3 +134,4 @@ class Settings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = "info"
     bus: Bus = Bus()
     server: Server = Server()
+    actor: Actor = Actor()
