@@ -103,12 +103,7 @@ class Actor(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How every actor behaves, whatever it plays."""
 
     suspend_seconds: Annotated[
-        float,
-        Meta(
-            gt=0,
-            le=7 * 24 * HOUR_SECONDS,
-            description="How long a session waits in SUSPEND for a restore before it goes to ERROR.",
-        ),
+        Seconds, Meta(description="How long a session waits in SUSPEND for a restore before it goes to ERROR.")
     ] = 15 * 60.0
     stop_seconds: Annotated[
         Seconds,

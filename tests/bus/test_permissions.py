@@ -220,7 +220,7 @@ async def test_a_working_role_cannot_change_what_is_stored_or_how(server: Runnin
     spy = ConsumerPlan(stream=journal, name="spy", filter=SUBJECTS.every("journal"), ack_wait_seconds=60.0)
 
     async with connected(server, role) as broker:
-        assert await is_refused(broker, broker.purge(SUBJECTS.mail_stream(role), SUBJECTS.request(role, "x")))
+        assert await is_refused(broker, broker.purge(journal, SUBJECTS.every("journal")))
         assert await is_refused(broker, broker.delete(journal, 1))
         assert await is_refused(broker, broker.delete_stream(changed.name))
         assert await is_refused(broker, broker.ensure_consumer(spy))

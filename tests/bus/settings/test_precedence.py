@@ -71,6 +71,8 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "server.sync": ("default", "always"),
     "server.store_bytes_max": ("1000", "2000"),
     "server.binary": ("/one", "/two"),
+    "actor.suspend_seconds": ("600.5", "1200.5"),
+    "actor.stop_seconds": ("1.5", "2.5"),
     "server.start_seconds": ("1.5", "2.5"),
     "server.stop_seconds": ("1.5", "2.5"),
 }
