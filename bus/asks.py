@@ -11,6 +11,7 @@ import msgspec
 from bus.board import Board
 from bus.errors import AskClosedError, UnknownAskError
 from protocol.codec import encode
+from protocol.messages import Instant
 from protocol.subjects import Role
 
 ASKS = "asks"
@@ -22,7 +23,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     question: str
-    asked_at: datetime
+    asked_at: Instant
     context: str = ""
     choices: tuple[str, ...] = ()
 
@@ -31,7 +32,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What a person said to it."""
 
     text: str
-    at: datetime
+    at: Instant
 
 
 T = TypeVar("T")
@@ -91,5 +92,5 @@ def _read(decoder: msgspec.json.Decoder[T], value: bytes | None) -> T | None:
     """None for what is not there or is not ours: the board is written by many."""
     try:
         return None if value is None else decoder.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

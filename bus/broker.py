@@ -130,6 +130,12 @@ class Broker(Protocol):
     async def give_back(self, ack_subject: str, delay_seconds: float = 0.0) -> None:
         """Have a delivery delivered again, to anyone, after a delay."""
 
+    async def reclaim(self, stream: str, consumer: str) -> None:
+        """Have what was delivered and never settled delivered again at once: whoever had it is gone.
+
+        Only for consumers that hand on one message at a time.
+        """
+
     async def purge(self, stream: str, subject: str) -> int:
         """Remove all messages of a subject (wildcards allowed); returns how many."""
 

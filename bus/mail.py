@@ -59,8 +59,9 @@ class Inbox:
         self._identifier = identifier
 
     async def open(self) -> Self:
-        """Make sure that the consumer exists and is as planned."""
-        await surely(lambda: self._broker.ensure_consumer(self._plan))
+        """Make sure that the consumer exists; what an earlier process had in hand when it died comes again at once."""
+        if not await surely(lambda: self._broker.ensure_consumer(self._plan)):
+            await surely(lambda: self._broker.reclaim(self._plan.stream, self._plan.name))
         return self
 
     async def take(self) -> Letter:

@@ -56,6 +56,12 @@ class _Consumer:
         insort(self.ready, sequence)
         self.wake()
 
+    def reclaim(self) -> None:
+        for sequence, clock in list(self.pending.items()):
+            clock.cancel()
+            del self.pending[sequence]
+            self.offer(sequence)
+
     def wake(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
@@ -265,10 +271,13 @@ class MemoryServer:
         """What a server that is killed may do: everything that was not settled is delivered again."""
         for stream in self.streams.values():
             for consumer in stream.consumers.values():
-                for sequence, clock in list(consumer.pending.items()):
-                    clock.cancel()
-                    del consumer.pending[sequence]
-                    consumer.offer(sequence)
+                consumer.reclaim()
+
+    def reclaim(self, stream: str, consumer: str) -> None:
+        """Deliver again what one consumer has not settled."""
+        kept = self.stream(stream).consumers.get(consumer)
+        if kept is not None:
+            kept.reclaim()
 
     def settle(self, ack_subject: str, verb: str, delay_seconds: float = 0.0) -> None:
         """An ACK, a WPI or a NAK: acts on whatever delivery of that message is current, as the real server does."""
@@ -353,6 +362,10 @@ class MemoryBroker:
     async def give_back(self, ack_subject: str, delay_seconds: float = 0.0) -> None:
         """Hand a delivery back."""
         await self.call(lambda: self.server.settle(ack_subject, "nak", delay_seconds))
+
+    async def reclaim(self, stream: str, consumer: str) -> None:
+        """Hand back what is pending."""
+        await self.call(lambda: self.server.reclaim(stream, consumer))
 
     async def purge(self, stream: str, subject: str) -> int:
         """Remove all messages of a subject."""

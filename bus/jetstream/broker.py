@@ -161,6 +161,14 @@ class JetStreamBroker:
         delay = msgspec.json.encode({"delay": round(delay_seconds * 1_000_000_000)})
         await self._settle(ack_subject, b"-NAK " + delay)
 
+    async def reclaim(self, stream: str, consumer: str) -> None:
+        """Hand back what is pending. One at a time means that it is the last one that was delivered."""
+        state = await self._call(f"{API}.CONSUMER.INFO.{stream}.{consumer}")
+        if state.get("num_ack_pending"):
+            delivered = state["delivered"]
+            place = f"1.{delivered['stream_seq']}.{delivered['consumer_seq']}.0.0"
+            await self.give_back(f"$JS.ACK.{stream}.{consumer}.{place}")
+
     async def _settle(self, ack_subject: str, word: bytes) -> None:
         try:
             await self.connection.request(ack_subject, word, None, self._publish_seconds)

@@ -149,6 +149,22 @@ async def test_what_cannot_be_read_is_dead_and_the_next_message_is_handled(
     assert reason in dead[0].reason
 
 
+@pytest.mark.parametrize("status", ["100", "404", "408", "409", "503"])
+async def test_mail_with_a_status_like_the_servers_own_is_dead_and_the_next_message_is_handled(
+    world: World, status: str
+) -> None:
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    await bus.broker.publish(world.subjects.request("architect", "main"), b"", {"Status": status})
+    await bus.mail.send(an_envelope())
+
+    async with asyncio.timeout(10):
+        letter = await inbox.take()
+
+    assert letter.envelope == an_envelope()
+    assert [one.data async for one in bus.dead.all()] == [b""]
+
+
 async def test_a_dead_letter_can_be_replayed(world: World) -> None:
     bus = await world.bus()
     inbox = await bus.mail.inbox("request", "architect", "main")
@@ -307,6 +323,23 @@ async def test_a_story_that_is_handed_back_is_offered_at_once(world: World) -> N
         again = await bus.work.take("coder-2/b")
 
     assert again.story == assignment.story
+
+
+async def test_what_a_dead_reader_had_in_hand_comes_again_at_once(world: World) -> None:
+    dead, successor = await world.bus(), await world.bus()
+    inbox = await dead.mail.inbox("request", "architect", "main")
+    await dead.mail.send(an_envelope(identifier="s-1.1/1/0"))
+    await dead.mail.send(an_envelope(identifier="s-1.1/2/0"))
+    first = await inbox.take()
+
+    taken = await successor.mail.inbox("request", "architect", "main")
+    async with asyncio.timeout(ACK_WAIT_SECONDS / 2):
+        again = await taken.take()
+
+    assert again.envelope == first.envelope
+    assert again.delivery.delivered == 2
+    await again.acknowledge()
+    assert (await taken.take()).envelope.id == "s-1.1/2/0"
 
 
 async def test_a_restarted_coder_claims_its_story_again_at_once(world: World) -> None:
