@@ -11,6 +11,9 @@ from bus.errors import BusError, NoResponderError, PermissionDeniedError
 Answer = Callable[[Msg | BusError], None]
 Verb = Literal["publish", "subscription"]
 
+STREAM = "Nats-Stream"
+"""The header in which the server names the stream of a message that is read directly."""
+
 
 class Caller(NamedTuple):
     """Somebody who waits for the server's word on a subject."""
@@ -73,5 +76,10 @@ def settler(future: "asyncio.Future[Any]") -> Answer:
 
 
 def is_status(message: Msg, *codes: str) -> bool:
-    """Whether a message is a status line of the server with one of these codes."""
-    return not message.data and bool(message.headers) and (message.headers or {}).get("Status") in codes
+    """Whether a message is a status line of the server with one of these codes.
+
+    Anybody can give a message a header `Status`. What a consumer delivers has a reply subject and what is read directly
+    names its stream; the server's own word has neither.
+    """
+    headers = message.headers or {}
+    return not (message.data or message.reply or STREAM in headers) and headers.get("Status") in codes

@@ -139,3 +139,29 @@ async def test_the_broker_refuses_a_stale_sequence_whatever_the_id(world: World)
 
     with pytest.raises(Exception, match="wrong last sequence"):
         await bus.broker.publish(world.subjects.journal("coder", "s-1.1"), b"x", stale)
+
+
+SERVERS_WORDS = [
+    *(("Status", code) for code in ("204", "404", "408", "413", "503")),
+    *(("Nats-Sequence", value) for value in ("x", "0", "999999")),
+    ("Nats-Subject", "callboard.other.control.all.all"),
+    ("Nats-Stream", "OTHER"),
+    ("Nats-Time-Stamp", "yesterday"),
+    ("Nats-Num-Pending", "x"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), SERVERS_WORDS)
+async def test_a_record_with_headers_like_the_servers_own_words_is_data(world: World, name: str, value: str) -> None:
+    bus = await world.bus()
+    subject = world.subjects.journal("coder", "foul.1")
+    stored = await bus.broker.publish(subject, b"", {name: value})
+    after = await bus.journal.append(a_record(1), 0)
+
+    async with asyncio.timeout(10):
+        entries = [(entry.sequence, entry.subject, entry.data) async for entry in bus.journal.read()]
+
+    assert entries == [
+        (stored.sequence, subject, b""),
+        (after, world.subjects.journal("coder", "s-1.1"), encode(a_record(1))),
+    ]
