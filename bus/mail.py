@@ -10,7 +10,7 @@ from bus.broker import MESSAGE_ID, Broker, ConsumerPlan, Delivery
 from bus.dead import DeadLetters
 from bus.retrying import surely
 from protocol.codec import decode_envelope, encode
-from protocol.errors import BadSubjectError, MalformedMessageError, UnsupportedSchemaError
+from protocol.errors import MalformedMessageError, UnsupportedSchemaError
 from protocol.marks import parse_message_id
 from protocol.messages import Envelope
 from protocol.routing import subject_of
@@ -70,7 +70,7 @@ class Inbox:
             delivery = await self._broker.pull(self._plan.stream, self._plan.name)
             try:
                 return Letter(self._broker, delivery, read_envelope(delivery.data))
-            except (MalformedMessageError, UnsupportedSchemaError, BadSubjectError) as error:
+            except (MalformedMessageError, UnsupportedSchemaError) as error:
                 await self._dead.bury(delivery, self._role, self._identifier, str(error))
                 await surely(lambda settled=delivery: self._broker.acknowledge(settled.ack_subject))  # type: ignore[misc]  # mypy cannot infer a lambda's default
 

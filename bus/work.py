@@ -17,9 +17,9 @@ from bus.leases import Lease, Leases
 from bus.mail import read_envelope
 from bus.retrying import surely
 from protocol.codec import encode
-from protocol.errors import MalformedMessageError, UnsupportedSchemaError
+from protocol.errors import BadSubjectError, MalformedMessageError, UnsupportedSchemaError
 from protocol.messages import Envelope, Story
-from protocol.subjects import Role, Subjects
+from protocol.subjects import Role, Subjects, check_id
 
 HELD_DELAY_SECONDS = 5.0
 """A story whose owner lives is offered again after this long."""
@@ -127,4 +127,8 @@ class WorkQueue:
 def _story(envelope: Envelope, data: bytes) -> Story:
     if not isinstance(envelope.payload, Story):
         raise MalformedMessageError(f"a {type(envelope.payload).__name__} is no story", data)
+    try:
+        check_id(envelope.payload.story)  # it becomes part of a lease's key and of a journal's subject
+    except BadSubjectError as error:
+        raise MalformedMessageError(f"its story id is no name: {error}", data) from error
     return envelope.payload

@@ -368,6 +368,18 @@ async def test_noise_on_the_work_queue_is_dead_and_the_next_story_is_taken(world
     assert ["is no story" in letter.reason async for letter in bus.dead.all()] == [True]
 
 
+@pytest.mark.parametrize("story", ["bad id *", "", "UPPER", "a..b", "s" * 65])
+async def test_a_story_whose_id_cannot_be_a_name_is_dead_and_the_next_is_taken(world: World, story: str) -> None:
+    bus = await world.bus()
+    await bus.broker.publish(world.subjects.work("coder", "s-0"), encode(a_story(story)))
+    await bus.work.put(a_story(identifier="main/2/0"))
+
+    assignment = await bus.work.take("coder-1/a")
+
+    assert assignment.story.story == "s-1"
+    assert ["story id" in letter.reason async for letter in bus.dead.all()] == [True]
+
+
 async def test_control_reaches_those_it_is_for_in_order_and_those_who_were_away(world: World) -> None:
     bus, actor = await world.bus(), await world.bus()
     signals = [
