@@ -96,6 +96,11 @@ def matches(pattern: str, subject: str) -> bool:
     return len(wanted) == len(found)
 
 
+def header_bytes(headers: Mapping[str, str] | None) -> int:
+    """What headers add to a message: a version line, each `name: value`, a blank line."""
+    return 14 + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items()) if headers else 0
+
+
 class Broker(Protocol):
     """One connection to a broker. All calls wait while the connection is down, and raise BusError."""
 

@@ -21,6 +21,8 @@ from protocol.subjects import MAIL_KINDS, Role, Subjects, parse_subject
 ABOUT = "Callboard-Dead"
 BODY = "Callboard-Body"
 REASON_LENGTH_MAX = 1000
+MESSAGE_ID_LENGTH_MAX = 1000
+"""In a header one character can take twelve bytes, and the broker takes 64 KB of headers."""
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +76,7 @@ class DeadLetters:
             reason=reason[:REASON_LENGTH_MAX],
             subject=delivery.subject,
             sequence=delivery.sequence,
-            message_id=delivery.headers.get(MESSAGE_ID, ""),
+            message_id=delivery.headers.get(MESSAGE_ID, "")[:MESSAGE_ID_LENGTH_MAX],
         )
         subject = self._subjects.dead(role, identifier)
         headers = {ABOUT: _ascii(about), MESSAGE_ID: f"dead/{delivery.subject}/{delivery.sequence}"}
@@ -84,6 +86,11 @@ class DeadLetters:
             # Just under the limit before, just over it with our headers.
             headers[BODY] = await self._objects.put(delivery.data)
             await surely(lambda: self._broker.publish(subject, b"", headers))
+
+    async def bury_and_acknowledge(self, delivery: Delivery, role: Role, identifier: str, reason: str) -> None:
+        """Keep a message among the dead, and only then take it from its stream."""
+        await self.bury(delivery, role, identifier, reason)
+        await surely(lambda: self._broker.acknowledge(delivery.ack_subject))
 
     async def all(self) -> AsyncIterator[DeadLetter]:
         """All dead letters, oldest first."""

@@ -71,8 +71,7 @@ class Inbox:
             try:
                 return Letter(self._broker, delivery, read_envelope(delivery.data))
             except (MalformedMessageError, UnsupportedSchemaError) as error:
-                await self._dead.bury(delivery, self._role, self._identifier, str(error))
-                await surely(lambda settled=delivery: self._broker.acknowledge(settled.ack_subject))  # type: ignore[misc]  # mypy cannot infer a lambda's default
+                await self._dead.bury_and_acknowledge(delivery, self._role, self._identifier, str(error))
 
     async def close(self) -> None:
         """Remove the consumer and what is left in it, for a session that is over."""

@@ -25,9 +25,11 @@ from bus.broker import (
     Delivery,
     Message,
     StreamPlan,
+    header_bytes,
     matches,
 )
 from bus.errors import (
+    BrokerRefusedError,
     BusClosedError,
     ChannelClosedError,
     MessageTooLargeError,
@@ -39,6 +41,7 @@ from bus.retrying import surely
 T = TypeVar("T")
 
 MESSAGE_BYTES_MAX = 1024 * 1024
+HEADER_BYTES_MAX = 64 * 1024
 
 
 class _Consumer:
@@ -318,8 +321,11 @@ class MemoryBroker:
 
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Acknowledged:
         """Store one message."""
-        if len(data) > self.message_bytes_max:
-            raise MessageTooLargeError(subject, len(data), self.message_bytes_max)
+        heading = header_bytes(headers)
+        if len(data) + heading > self.message_bytes_max:
+            raise MessageTooLargeError(subject, len(data) + heading, self.message_bytes_max)
+        if heading > HEADER_BYTES_MAX:
+            raise BrokerRefusedError(subject, 10097, "header size exceeds maximum allowed of 64k")
         return await self.call(lambda: self.server.store(subject, data, dict(headers or {})))
 
     async def last(self, stream: str, subject: str) -> Message | None:

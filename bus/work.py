@@ -82,8 +82,7 @@ class WorkQueue:
                 envelope = read_envelope(delivery.data)
                 story = _story(envelope, delivery.data)
             except (MalformedMessageError, UnsupportedSchemaError) as error:
-                await self._dead.bury(delivery, self.role, "queue", str(error))
-                await surely(lambda settled=delivery: self._broker.acknowledge(settled.ack_subject))  # type: ignore[misc]  # mypy cannot infer a lambda's default
+                await self._dead.bury_and_acknowledge(delivery, self.role, "queue", str(error))
                 continue
             claim = await self.claim(story.story, delivery.ack_subject, owner)
             if claim is not None:

@@ -5,7 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
-from bus.broker import ConsumerPlan
+from bus.broker import MESSAGE_ID, ConsumerPlan
+from bus.dead import ABOUT, About
 from bus.errors import ChannelClosedError, LeaseLostError, MessageTooLargeError
 from protocol.codec import encode
 from protocol.marks import Position, was_seen, with_mark
@@ -190,6 +191,32 @@ async def test_a_message_at_the_size_limit_can_die_too(world: World) -> None:
     await inbox.take()
 
     assert [letter.data async for letter in bus.dead.all()] == [data]
+
+
+async def test_a_message_with_an_id_of_many_bytes_can_die_too(world: World) -> None:
+    """As JSON in a header it would be six times as long, and over the broker's limit for headers."""
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    await bus.broker.publish(world.subjects.request("architect", "main"), b"x", {MESSAGE_ID: "é" * 25_000})
+    await bus.mail.send(an_envelope())
+
+    letter = await inbox.take()
+
+    assert letter.envelope == an_envelope()
+    assert [one.data async for one in bus.dead.all()] == [b"x"]
+
+
+async def test_a_letter_that_lies_about_its_id_cannot_add_headers_to_its_replay(world: World) -> None:
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    subject = world.subjects.request("architect", "main")
+    about = About(reason="none", subject=subject, message_id="x\r\nInjected: yes")
+    await bus.broker.publish(world.subjects.dead("coder", "s-1"), encode(an_envelope()), {ABOUT: encode(about).decode()})
+    (letter,) = [letter async for letter in bus.dead.all()]
+
+    await bus.dead.replay(letter)
+
+    assert set((await inbox.take()).delivery.headers) == {MESSAGE_ID}
 
 
 async def test_a_message_that_is_too_large_is_refused_with_its_size(world: World) -> None:
