@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= auto
 
-.PHONY: help setup lint format test test-containers bench demo docs constraints clean
+.PHONY: help setup lint format test test-containers bench simulate demo docs constraints clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -39,6 +39,10 @@ test-containers: $(READY) ## Run the bus contract on containerised NATS, one nod
 
 bench: $(READY) ## Measure ratios against the raw library; writes bench/latest.json.
 	$(BIN)/python -m bench
+
+SEEDS ?= 1000
+simulate: $(READY) ## Play a company from many seeds: SEEDS=1000, SEED=the first one (default: by the date).
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
 demo: $(READY) ## Publish a sample spec on an embedded server and check the record.
 	@tools/demo $(BIN)

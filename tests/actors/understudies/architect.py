@@ -22,17 +22,17 @@ class Architect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     answered: int = 0
 
 
+NEXT = {"ERROR": "WAITING", "WAITING": "SETUP", "SETUP": "REQUEST"}
+"""Where a state leads at once, while there is a request in hand."""
+
+
 def decide_architect(architect: Architect, event: Happening) -> Decision[Architect]:
     """One request after the other: think, answer, wait for the next. After an ERROR it takes up the same again."""
     match architect.state, event:
-        case "ERROR", Entered():
-            return go(architect, "WAITING")
-        case "WAITING", Entered() if architect.request is not None:
-            return go(architect, "SETUP")
+        case ("ERROR" | "WAITING" | "SETUP") as state, Entered() if architect.request is not None:
+            return go(architect, NEXT[state])
         case "WAITING", Received(message=Envelope(payload=ApprovalRequest() | MergeRequest()) as request):
             return go(msgspec.structs.replace(architect, request=request), "SETUP")
-        case "SETUP", Entered():
-            return go(architect, "REQUEST")
         case "REQUEST", Entered():
             return stay(architect, Think(prompt="judge"))
         case "REQUEST", Finished(result=Thought()):
