@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from bus.broker import EXPECTED_LAST_SUBJECT_SEQUENCE, Broker, Message
+from bus.broker import EXPECTED_LAST_SUBJECT_SEQUENCE, OPERATION, Broker, Message
 from bus.errors import WrongLastSequenceError
 from bus.following import follow
-from bus.leases import OPERATION
 from bus.retrying import surely
 from bus.topology import BOARD
 from protocol.subjects import Subjects

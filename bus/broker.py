@@ -21,6 +21,7 @@ EXPECTED_LAST_SUBJECT_SEQUENCE = "Nats-Expected-Last-Subject-Sequence"
 TTL = "Nats-TTL"
 SEQUENCE = "Nats-Sequence"
 ROLLUP = "Nats-Rollup"
+OPERATION = "KV-Operation"
 
 DUPLICATE_WINDOW_SECONDS = 120.0
 MATCHES_KEPT = 1 << 16

@@ -8,6 +8,7 @@ somebody has put here is shown as it is, and hides no other letter.
 import json
 from collections.abc import AsyncIterator
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
@@ -15,6 +16,7 @@ from bus.broker import MESSAGE_ID, Broker, Delivery, Message
 from bus.errors import ChannelClosedError, MessageTooLargeError, ObjectCorruptError, ObjectMissingError
 from bus.objects import Objects
 from bus.retrying import surely
+from bus.topology import watched_streams
 from protocol.errors import BadSubjectError
 from protocol.subjects import MAIL_KINDS, Role, Subjects, parse_subject
 
@@ -52,7 +54,7 @@ class _Advisory(msgspec.Struct, frozen=True, kw_only=True):
 
     stream: str
     consumer: str
-    stream_seq: int
+    stream_seq: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
     deliveries: int
 
 
@@ -69,6 +71,7 @@ class DeadLetters:
         self._objects = objects
         self._stream = subjects.stream("DEAD")
         self._prefix = subjects.every("dead").removesuffix(">")
+        self._watched = watched_streams(subjects)
 
     async def bury(self, delivery: Delivery, role: Role, identifier: str, reason: str) -> None:
         """Keep a message that `role.identifier` could not handle. The caller acknowledges it afterwards."""
@@ -184,13 +187,14 @@ class DeadLetters:
         return message.subject.removeprefix(self._prefix)
 
     def _read_advisory(self, message: Message) -> _Advisory | None:
-        """What the broker says; whatever lies on a subject of the project is not the broker's."""
+        """What the broker says; what lies on a subject of the project or speaks of other streams is not its word."""
         if message.subject.startswith(self._prefix):
             return None
         try:
-            return _advisory.decode(message.data)
+            advisory = _advisory.decode(message.data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
+        return advisory if advisory.stream in self._watched else None
 
     async def _stored(self, stream: str, sequence: int) -> Message | None:
         """One message of a stream, if both are still there."""
@@ -205,7 +209,7 @@ class DeadLetters:
 def _read_about(message: Message) -> About | None:
     try:
         return _about.decode(message.headers.get(ABOUT, "").encode())
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from bus.broker import EXPECTED_LAST_SUBJECT_SEQUENCE, TTL, Broker, Message
+from bus.broker import EXPECTED_LAST_SUBJECT_SEQUENCE, OPERATION, TTL, Broker, Message
 from bus.errors import LeaseLostError, WrongLastSequenceError
 from bus.retrying import surely
 from bus.topology import LEASES
@@ -25,7 +25,8 @@ DOUBTS_MAX = 50
 DOUBT_SECONDS = 0.1
 """How often and how long a read that is older than a refusal is asked for again."""
 
-OPERATION = "KV-Operation"
+UNKNOWN_OWNER = "?"
+"""Who holds a lease under whose key lies what no lease has written: it ends when somebody removes it or its time."""
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +66,7 @@ class Leases:
         while True:
             last = await self._last(key)
             holder = _read(last)
-            if last is not None and holder is not None and holder.owner != instead_of:
+            if last is not None and holder is not None and (not instead_of or holder.owner != instead_of):
                 ours = holder.owner == owner
                 return _lease(key, last.sequence, holder) if ours else None
             try:
@@ -114,7 +115,7 @@ class Leases:
         """All leases that are held, with what their holders say of themselves."""
         async for message in self._broker.read(self._stream, self._subjects.every_key(LEASES, prefix)):
             holder = _read(message)
-            if holder is not None:
+            if holder is not None and holder.owner != UNKNOWN_OWNER:
                 yield _lease(self._subjects.key_of(LEASES, message.subject), message.sequence, holder), holder
 
     async def _last(self, key: str) -> Message | None:
@@ -133,7 +134,10 @@ def _read(message: Message | None) -> Holder | None:
     """The holder that a write names; None for a released or expired lease."""
     if message is None or not message.data:
         return None
-    return _holder.decode(message.data)
+    try:
+        return _holder.decode(message.data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Holder(owner=UNKNOWN_OWNER)
 
 
 def _current(key: str, last: Message | None) -> Lease | None:

@@ -8,6 +8,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
 
@@ -28,7 +29,7 @@ class _Description(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     bucket: str
-    nuid: str
+    nuid: Annotated[str, msgspec.Meta(pattern="^[0-9A-Za-z]+$")]
     size: int
     chunks: int
     digest: str
@@ -37,7 +38,7 @@ class _Description(msgspec.Struct, frozen=True, kw_only=True):
 _description = msgspec.json.Decoder(_Description)
 
 
-def object_key(data: bytes) -> str:
+def object_key(data: bytes | bytearray) -> str:
     """The key under which these bytes are or will be stored."""
     return f"sha256-{hashlib.sha256(data).hexdigest()}"
 
@@ -52,22 +53,21 @@ class Objects:
 
     async def put(self, data: bytes) -> str:
         """Store bytes and return their key; what is there already is not stored again."""
-        key = object_key(data)
-        if await self._describe(key) is not None:
+        key, digest = object_key(data), _digest(data)
+        if await self._is_stored(key, digest):
             return key
         nuid = secrets.token_hex(11)  # chunks of a put that never finished are never mixed with ours
         chunks = list(_split(data, min(CHUNK_BYTES, self._broker.message_bytes_max - HEADERS_BYTES)))
         for number, chunk in enumerate(chunks):
             # One by one: chunks are read back in stream order, and one that has to be sent again would come late.
             await self._put_chunk(nuid, number, chunk)
-        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()
         description = _Description(
             name=key,
             bucket=self._subjects.bucket(OBJECTS),
             nuid=nuid,
             size=len(data),
             chunks=len(chunks),
-            digest=f"SHA-256={digest}",
+            digest=digest,
         )
         subject, value = self._description_subject(key), msgspec.json.encode(description)
         await surely(lambda: self._broker.publish(subject, value, {ROLLUP: "sub"}))
@@ -82,19 +82,37 @@ class Objects:
         description = await self._describe(key) if _KEY.fullmatch(key) else None
         if description is None:
             raise ObjectMissingError(key)
-        subject = self._subjects.object_chunks(OBJECTS, description.nuid)
-        data = b"".join([message.data async for message in self._broker.read(self._stream, subject)])
+        data = bytearray()
+        async for message in self._broker.read(self._stream, self._subjects.object_chunks(OBJECTS, description.nuid)):
+            data += message.data
+            if len(data) > description.size:
+                break
         if object_key(data) != key:
             raise ObjectCorruptError(key)
-        return data
+        return bytes(data)
+
+    async def _is_stored(self, key: str, digest: str) -> bool:
+        """Whether an object is there; one whose description is somebody else's is not, and is put over it."""
+        try:
+            description = await self._describe(key)
+        except ObjectCorruptError:
+            return False
+        return description is not None and description.digest == digest
 
     async def _describe(self, key: str) -> _Description | None:
         subject = self._description_subject(key)
         message = await surely(lambda: self._broker.last(self._stream, subject))
-        return None if message is None else _description.decode(message.data)
+        try:
+            return None if message is None else _description.decode(message.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ObjectCorruptError(key) from error
 
     def _description_subject(self, key: str) -> str:
         return self._subjects.object_meta(OBJECTS, base64.urlsafe_b64encode(key.encode()).decode())
+
+
+def _digest(data: bytes) -> str:
+    return f"SHA-256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()}"
 
 
 def _split(data: bytes, chunk_bytes: int) -> Iterator[bytes]:

@@ -64,9 +64,13 @@ def _record_streams(subjects: Subjects) -> Iterator[StreamPlan]:
         repeat_to=subjects.live("event"),
         repeat_headers_only=True,
     )
-    watched = (subjects.stream("WORK"), *(subjects.mail_stream(role) for role in ROLES))
-    advisories = (subjects.delivery_limit_advisories(stream) for stream in watched)
+    advisories = (subjects.delivery_limit_advisories(stream) for stream in watched_streams(subjects))
     yield StreamPlan(name=subjects.stream("DEAD"), subjects=(subjects.every("dead"), *advisories))
+
+
+def watched_streams(subjects: Subjects) -> tuple[str, ...]:
+    """The streams whose undeliverable messages become dead letters."""
+    return (subjects.stream("WORK"), *(subjects.mail_stream(role) for role in ROLES))
 
 
 def _mail_streams(subjects: Subjects) -> Iterator[StreamPlan]:

@@ -1,13 +1,15 @@
 """Mail, the work queue, dead letters and control."""
 
 import asyncio
+import base64
 
 import msgspec
 import pytest
 
 from bus.broker import MESSAGE_ID, ConsumerPlan
-from bus.dead import ABOUT, About
+from bus.dead import ABOUT, BODY, About
 from bus.errors import ChannelClosedError, LeaseLostError, MessageTooLargeError
+from bus.objects import object_key
 from protocol.codec import encode
 from protocol.marks import Position, was_seen, with_mark
 from protocol.messages import Answer, Ask, Pause, Question, Restore, Resume
@@ -210,13 +212,34 @@ async def test_a_letter_that_lies_about_its_id_cannot_add_headers_to_its_replay(
     bus = await world.bus()
     inbox = await bus.mail.inbox("request", "architect", "main")
     subject = world.subjects.request("architect", "main")
-    about = About(reason="none", subject=subject, message_id="x\r\nInjected: yes")
-    await bus.broker.publish(world.subjects.dead("coder", "s-1"), encode(an_envelope()), {ABOUT: encode(about).decode()})
+    about = encode(About(reason="none", subject=subject, message_id="x\r\nInjected: yes")).decode()
+    await bus.broker.publish(world.subjects.dead("coder", "s-1"), encode(an_envelope()), {ABOUT: about})
     (letter,) = [letter async for letter in bus.dead.all()]
 
     await bus.dead.replay(letter)
 
     assert set((await inbox.take()).delivery.headers) == {MESSAGE_ID}
+
+
+async def test_a_letter_that_cannot_be_shown_hides_no_other(world: World) -> None:
+    bus = await world.bus()
+    subject, lost = world.subjects.dead("coder", "s-1"), object_key(b"lost")
+    about = encode(About(reason="none", subject=world.subjects.request("pm", "main"))).decode()
+    name = base64.urlsafe_b64encode(lost.encode()).decode()
+    await bus.broker.publish(world.subjects.object_meta("objects", name), b"garbage")
+    await bus.broker.publish(subject, b"", {ABOUT: about, BODY: lost})
+    await bus.broker.publish(subject, b"", {ABOUT: '{"reason":"' + chr(0xFF)})
+    for stream, sequence in (("a b", 1), ("", 1), ("NONE", 1), (world.subjects.stream("JOURNAL"), 1), ("*", -1)):
+        limit = f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{world.subjects.mail_stream('pm')}.c"
+        advisory = {"stream": stream, "consumer": "c", "stream_seq": sequence, "deliveries": 1}
+        await bus.broker.publish(limit, msgspec.json.encode(advisory))
+    await bus.broker.publish(subject, b"x", {ABOUT: about})
+
+    letters = [letter async for letter in bus.dead.all()]
+
+    assert [letter.number for letter in letters] == list(range(1, 9))
+    assert [letter.subject for letter in letters[:-1]] == [""] * 7
+    assert (letters[-1].subject, letters[-1].data) == (world.subjects.request("pm", "main"), b"x")
 
 
 async def test_a_message_that_is_too_large_is_refused_with_its_size(world: World) -> None:

@@ -1,12 +1,14 @@
 """Leases, the board, the object store and the topology."""
 
 import asyncio
+import base64
 import random
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
 
-from bus.broker import Acknowledged
+from bus.broker import TTL, Acknowledged, Message
 from bus.errors import LeaseLostError, NotAcknowledgedError, ObjectCorruptError, ObjectMissingError
 from bus.objects import CHUNK_BYTES, object_key
 from bus.topology import apply_topology, check_topology, plan_topology
@@ -88,6 +90,45 @@ async def test_many_contenders_one_lease(world: World) -> None:
     leases = await asyncio.gather(*(bus.leases.acquire("root", f"o{n}") for n, bus in enumerate(buses)))
 
     assert sum(lease is not None for lease in leases) == 1
+
+
+FOREIGN = [b"not json", b"\xff\xfe", b"{}", b'{"owner":1}', b'{"owner":"x","details":' + b'{"a":' * 10_000]
+
+
+@pytest.mark.parametrize("value", FOREIGN, ids=range(len(FOREIGN)))
+async def test_foreign_bytes_under_a_lease_are_somebodys_and_hide_no_other_lease(world: World, value: bytes) -> None:
+    bus = await world.bus()
+    await bus.broker.publish(world.subjects.key("leases", "root"), value, {TTL: "1s"})
+    other = await bus.leases.acquire("other", "left")
+
+    refused = await bus.leases.acquire("root", "left")
+    held = [lease async for lease, _ in bus.leases.all()]
+    async with asyncio.timeout(10):
+        while (lease := await bus.leases.acquire("root", "left")) is None:
+            await asyncio.sleep(0.05)
+
+    assert refused is None
+    assert held == [other]
+    assert lease.owner == "left"
+
+
+async def test_whoever_may_replace_any_holder_replaces_foreign_bytes_too(world: World) -> None:
+    bus = await world.bus()
+    await bus.broker.publish(world.subjects.key("leases", "root"), b"not json")
+    holder = await bus.leases.holder("root")
+    assert holder is not None
+
+    lease = await bus.leases.acquire("root", "coder-1/b", instead_of=holder.owner)
+
+    assert lease is not None
+    assert lease.epoch > holder.epoch
+
+
+async def test_a_holder_without_a_name_is_not_replaced_by_default(world: World) -> None:
+    bus = await world.bus()
+    await bus.broker.publish(world.subjects.key("leases", "root"), b'{"owner":""}')
+
+    assert await bus.leases.acquire("root", "left") is None
 
 
 async def test_the_board_keeps_the_latest(world: World) -> None:
@@ -213,6 +254,55 @@ async def test_a_tampered_object_is_noticed(world: World) -> None:
 
     with pytest.raises(ObjectCorruptError):
         await bus.objects.get(key)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        b"garbage",
+        b"\xff",
+        b"{}",
+        b'{"name":"x","bucket":"b","nuid":"*","size":3,"chunks":1,"digest":""}',
+        b'{"name":"x","bucket":"b","nuid":"none","size":3,"chunks":1,"digest":"","deleted":true}',
+    ],
+)
+async def test_an_object_with_a_foreign_description_is_corrupt_until_it_is_put_again(
+    world: World, description: bytes
+) -> None:
+    bus = await world.bus()
+    key = object_key(b"abc")
+    name = base64.urlsafe_b64encode(key.encode()).decode()
+    await bus.objects.put(b"def")
+    await bus.broker.publish(world.subjects.object_meta("objects", name), description)
+
+    with pytest.raises(ObjectCorruptError):
+        await bus.objects.get(key)
+    await bus.objects.put(b"abc")
+
+    assert await bus.objects.get(key) == b"abc"
+
+
+async def test_no_more_of_an_object_is_read_than_its_description_says(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = await world.bus()
+    key = await bus.objects.put(b"the spec")
+    stream, chunks = world.subjects.object_stream("objects"), world.subjects.every_object("objects")[0]
+    (chunk,) = [message async for message in bus.broker.read(stream, chunks)]
+    for _ in range(9):
+        await bus.broker.publish(chunk.subject, b" and more")
+    taken, read = [], bus.broker.read
+
+    async def counts(stream: str, subject: str, first: int = 1) -> AsyncIterator[Message]:
+        async for message in read(stream, subject, first):
+            taken.append(message)
+            yield message
+
+    monkeypatch.setattr(bus.broker, "read", counts)
+    with pytest.raises(ObjectCorruptError):
+        await bus.objects.get(key)
+
+    assert len(taken) == 2
 
 
 async def test_the_topology_is_idempotent_and_migrates(world: World) -> None:
