@@ -104,7 +104,7 @@ class Host:
             runner.stop()
         try:
             with structlog.contextvars.bound_contextvars(session=name):
-                feeds = [feed(self.world, runner, inbox, kind) for kind, inbox in inboxes.items()]
+                feeds = [feed(self.world, self.tenure, runner, inbox, kind) for kind, inbox in inboxes.items()]
                 await until_first(runner.run(), *feeds)
         finally:
             del self._runners[name]

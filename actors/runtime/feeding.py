@@ -5,13 +5,14 @@ from typing import Any
 
 from actors.core.events import ChannelClosed, Received
 from actors.runtime.runner import Runner
+from actors.runtime.tenure import Tenure
 from actors.runtime.world import World
 from bus.errors import ChannelClosedError
 from bus.mail import Inbox
 from protocol.subjects import MailKind
 
 
-async def feed(world: World, runner: Runner[Any, Any, Any], inbox: Inbox, kind: MailKind) -> None:
+async def feed(world: World, tenure: Tenure, runner: Runner[Any, Any, Any], inbox: Inbox, kind: MailKind) -> None:
     """Hand over what arrives, in states that take it; for ever, however the channel ends."""
     while True:
         while not runner.takes(kind):
@@ -19,6 +20,7 @@ async def feed(world: World, runner: Runner[Any, Any, Any], inbox: Inbox, kind: 
         try:
             letter = await inbox.take()
         except ChannelClosedError as error:
+            await tenure.renew()  # a successor may have closed it: then it is not for us to say
             runner.offer(ChannelClosed(at=world.now(), inbox=kind, reason=error.reason))
             await asyncio.get_running_loop().create_future()
         else:

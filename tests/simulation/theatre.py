@@ -89,6 +89,9 @@ class Theatre:
         self.office = Bus(Wire(self.server), SUBJECTS, lease_seconds=LEASE_SECONDS, ack_wait_seconds=ACK_WAIT_SECONDS)
         self.processes: dict[str, Process] = {}
         self.started: Counter[str] = Counter()
+        self.told: dict[str, asyncio.Future[None]] = {}
+        """What tells a process to leave."""
+        self.restarts = True
         self.endings: list[tuple[str, str]] = []
         self.superseded: set[str] = set()
         self.disturbances = 0
@@ -124,7 +127,7 @@ class Theatre:
 
     async def _main(self, process: Process, actor: str, machine: str, name: str) -> None:
         world = World(self, process, self.make_network(process.name))
-        told = self.loop.create_future()
+        told = self.told[process.name] = self.loop.create_future()
         self.monitor.say(process.name, "starts")
         try:
             ending: Any = await play(world, self.parts[machine], name, told)
@@ -146,7 +149,7 @@ class Theatre:
             self.loop.in_world(0.05, self._start_again, process, actor)
 
     def _start_again(self, process: Process, actor: str) -> None:
-        if self.processes.get(actor) is process and not self.closing:
+        if self.processes.get(actor) is process and self.restarts and not self.closing:
             self.start(actor)
 
     def _requeue(self) -> None:
@@ -193,18 +196,18 @@ class Theatre:
     async def order(self, story: str, run: int = 1) -> None:
         """Put a story on the queue, as the architect would."""
         payload = Story(story=story, spec="spec", run=run, title=story, description="", acceptance_criteria=())
-        await self.office.work.put(self._letter(payload, "coder.all", "REQUEST"))
+        await self.office.work.put(self.letter(payload, "coder.all", "REQUEST"))
 
     async def talk(self, interview: str) -> None:
         """Ask the PM for an interview."""
-        await self.office.mail.send(self._letter(InterviewRequest(interview=interview), "pm.main", "REQUEST"))
+        await self.office.mail.send(self.letter(InterviewRequest(interview=interview), "pm.main", "REQUEST"))
 
     async def broadcast(self, payload: AnyPayload, recipient: str = "all.all") -> int:
         """Send a control signal."""
         self.monitor.say("office", f"{type(payload).__name__.lower()} to {recipient}")
-        return await self.office.control.broadcast(self._letter(payload, recipient, "CONTROL"))
+        return await self.office.control.broadcast(self.letter(payload, recipient, "CONTROL"))
 
-    def _letter(self, payload: AnyPayload, recipient: str, kind: Any) -> Envelope:
+    def letter(self, payload: AnyPayload, recipient: str, kind: Any) -> Envelope:
         self._letters += 1
         return Envelope(
             id=f"office/{self._letters}/0",
