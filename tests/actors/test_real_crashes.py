@@ -20,6 +20,7 @@ AT_ONCE = {"kill": 4, "stop": 12}
 """So many companies are played at the same time; those with somebody stopped mostly wait."""
 LEASE_SECONDS = 2
 BOUNDARIES_MAX = 500
+KILLS = 6
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -102,3 +103,32 @@ async def test_a_crash_anywhere_changes_nothing(
                 break
 
     assert reached >= {"coder": 60, "architect": 40, "pm": 20}[machine]
+
+
+async def test_a_server_that_is_killed_under_load_loses_nothing_and_fences_nobody(
+    own_server: NatsServer, tmp_path: Path
+) -> None:
+    coders = [f"coder-{number}" for number in range(4)]
+    async with (
+        Zygote.open() as zygote,
+        RealCompany.open(zygote, own_server.url, "load", tmp_path / "load", lease_seconds=20) as company,
+    ):
+        await company.start("architect", "main")
+        working = [await company.start("coder", coder) for coder in coders]
+        for number in range(len(coders)):
+            await company.order(f"s-{number}")
+        for _ in range(KILLS):
+            records = len(await company.transitions())
+            own_server.kill()
+            await asyncio.to_thread(own_server.start)
+            async with asyncio.timeout(30):
+                while len(await company.transitions()) <= records and not all(child.code.done() for child in working):
+                    await asyncio.sleep(0.02)
+        async with asyncio.timeout(60):
+            codes = [await child.code for child in working]
+
+        assert codes == [ActorExit.DONE] * len(coders)
+        assert company.outside.announcements == [f"merged s-{number}" for number in range(len(coders))]
+        assert await company.offences() == []
+        payments = Counter(line.split()[0] for line in company.outside.lines("payments"))
+        assert set(payments.values()) == {1}
