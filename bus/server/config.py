@@ -1,7 +1,7 @@
 """The server's configuration, in two files.
 
 server.conf is fixed while the server runs: a reload that changes a port or a folder is refused as a whole.
-identities.conf holds public keys and permissions and can be replaced under a running server.
+identities.conf holds accounts, public keys and permissions, and can be replaced under a running server.
 Values are written as JSON, which the server's own format includes.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from bus.server.accounts import BUS, Account, Accounts, plan_accounts
 from bus.server.permissions import plan_permissions
 from bus.settings.model import KIB, MIB, Server
 from protocol.subjects import Role, Subjects
@@ -49,15 +50,33 @@ def server_config(folder: Path, subjects: Subjects, settings: Server, port: int,
     return "\n".join([*lines, f'include "{IDENTITIES}"', ""]).encode()
 
 
-def identities_config(subjects: Subjects, keys: Mapping[Role, str]) -> bytes:
-    """The text of identities.conf."""
-    users = []
-    for role, key in keys.items():
+def identities_config(subjects: Subjects, keys: Mapping[Role, str], bus: str = BUS) -> bytes:
+    """The text of identities.conf; a server of one's own can include the same, under a name of its own for `bus`."""
+    plan = plan_accounts(subjects, bus)
+    owners = {"jetstream": "enabled", "users": _users(plan.bus, subjects, keys), "exports": _exports(plan)}
+    accounts: dict[str, object] = {plan.bus.name: owners}
+    for account in plan.working:
+        imports = [{wanted.way: {"account": bus, "subject": wanted.subject}} for wanted in account.imports]
+        accounts[account.name] = {"users": _users(account, subjects, keys), "imports": imports}
+    return b"accounts: %b\n" % msgspec.json.format(msgspec.json.encode(accounts))
+
+
+def _users(account: Account, subjects: Subjects, keys: Mapping[Role, str]) -> list[dict[str, object]]:
+    """What is not imported reaches nobody; it is forbidden as well, so that whoever tries is told."""
+    users: list[dict[str, object]] = []
+    for role in account.roles:
         allowed = plan_permissions(role, subjects)
         rules = {"publish": {"allow": allowed.publish}, "subscribe": {"allow": allowed.subscribe}}
-        users.append({"nkey": key, "permissions": rules})
-    listed = ",\n".join(_spell(user) for user in users)
-    return f"authorization: {{ users: [\n{listed}\n] }}\n".encode()
+        users.append({"nkey": keys[role], "permissions": rules})
+    return users
+
+
+def _exports(plan: Accounts) -> list[dict[str, object]]:
+    exports: list[dict[str, object]] = []
+    for export in plan.exports:
+        many = {"response_type": "stream"} if export.has_many_answers else {}
+        exports.append({export.way: export.subject, "accounts": export.accounts, **many})
+    return exports
 
 
 def free_bytes(folder: Path) -> int:

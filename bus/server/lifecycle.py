@@ -43,6 +43,7 @@ from bus.server.record import (
     write_last_port,
     write_record,
 )
+from bus.server.store import is_without_accounts, move_to_bus_account
 from bus.settings.model import MIB, Server
 from protocol.subjects import Subjects
 
@@ -77,7 +78,8 @@ def start_or_adopt(
     """The project's server: the one that runs already, brought up to date in its permissions, or a new one.
 
     `keep` says that it should stay when its starter is done; once said, it holds until the server is stopped.
-    Changed settings wait for the next start. Blocks; raises ServerError and its subclasses.
+    Changed settings wait for the next start. A server that has no accounts yet is started again, on its port and with
+    its data: its clients come back by themselves. Blocks; raises ServerError and its subclasses.
     """
     folder = folder.absolute()
     with telling_why(folder):
@@ -140,12 +142,21 @@ def _answers_in_time(record: Record, seconds: float) -> bool:
 def _adopt(wish: _Wish, record: Record) -> RunningServer:
     adopted = msgspec.structs.replace(record, keep=record.keep or wish.keep, identities=wish.digest)
     if adopted.identities != record.identities:
+        if is_without_accounts(wish.folder):
+            return _start_again(wish, record)
         write_private(wish.folder / IDENTITIES, wish.identities)
         _reload(wish.folder, record, wish.settings.start_seconds)
     if adopted != record:
         write_record(wish.folder, adopted)
     log.info("server.adopted", pid=record.pid, url=record.url)
     return adopted.running(wish.folder, started_by_us=False)
+
+
+def _start_again(wish: _Wish, record: Record) -> RunningServer:
+    """Because a server that runs does not give the streams of one account to another."""
+    _end(wish.folder, record, wish.settings.stop_seconds)
+    log.warning("server.replaced", pid=record.pid, reason="an older version has started it, without accounts")
+    return _start(msgspec.structs.replace(wish, keep=record.keep or wish.keep))
 
 
 def _reload(folder: Path, record: Record, seconds: float) -> None:
@@ -189,6 +200,7 @@ def _launch(wish: _Wish, binary: Path, port: int) -> Record:
     write_private(folder / CONFIG, config)
     log_from = log_size(folder)
     with locked(folder / RUNNING, HOLDER_GONE_SECONDS) as lock:
+        move_to_bus_account(folder)
         pid = spawn(binary, folder, lock)
     record = Record(pid=pid, born=birth(pid) or 0, keep=wish.keep, identities=wish.digest)
     try:

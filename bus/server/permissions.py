@@ -16,6 +16,9 @@ from protocol.subjects import Kind, Role, Subjects
 API = "$JS.API"
 ACK = "$JS.ACK"
 
+OWNERS: tuple[Role, ...] = ("supervisor", "person")
+"""Whoever is one of these owns the machine, and so the whole project."""
+
 Writes = tuple[tuple[Kind, str], ...]
 """Pairs of a kind and a role; an empty role is every role."""
 
@@ -63,9 +66,9 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_permissions(role: Role, subjects: Subjects) -> Permissions:
-    """The permissions of a role; pure. Supervisor and person own the machine and so the whole project."""
+    """The permissions of a role; pure."""
     inbox = f"{subjects.inbox(role)}.>"
-    if role in ("supervisor", "person"):
+    if role in OWNERS:
         return Permissions(publish=tuple(_owner_writes(subjects)), subscribe=(inbox, subjects.everything))
     publish = (*_messages(role, subjects), *_reading(subjects), *_taking_mail(role, subjects))
     if role == "coder":

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bus.broker import ConsumerPlan
-from bus.errors import BusError, PermissionDeniedError
+from bus.broker import ROLLUP, ConsumerPlan
+from bus.errors import BrokerRefusedError, BusError, PermissionDeniedError
 from bus.jetstream.broker import JetStreamBroker
 from bus.jetstream.connection import Connection, ConnectOptions
 from bus.server import RunningServer, credentials, start_or_adopt, stop
@@ -225,6 +225,16 @@ async def test_a_working_role_cannot_change_what_is_stored_or_how(server: Runnin
         assert await is_refused(broker, broker.delete_stream(changed.name))
         assert await is_refused(broker, broker.ensure_consumer(spy))
         assert await is_refused(broker, broker.connection.request(f"$JS.API.STREAM.UPDATE.{journal}", b"{}"))
+
+
+@pytest.mark.parametrize("role", WORKERS)
+async def test_a_working_role_cannot_empty_a_stream_by_rolling_it_up(server: RunningServer, role: Role) -> None:
+    kept = [SUBJECTS.event(role, "x"), SUBJECTS.dead(role, "x"), SUBJECTS.reply("person", "ada")]
+
+    async with connected(server, role) as broker:
+        for subject in kept:
+            with pytest.raises(BrokerRefusedError, match="rollup not permitted"):
+                await broker.publish(subject, b"{}", {ROLLUP: "all"})
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -308,10 +308,10 @@ async def test_an_adopted_server_takes_changed_permissions_without_a_restart(
 
 
 def _with_the_coder_as_owner(subjects: Subjects, keys: dict[Role, str]) -> bytes:
-    text = identities_config(subjects, keys).decode().splitlines()
-    key = next(number for number, line in enumerate(text) if keys["coder"] in line)
-    text[key] = json.dumps({"nkey": keys["coder"]}) + ","
-    return "\n".join(text).encode()
+    accounts = json.loads(identities_config(subjects, keys).removeprefix(b"accounts: "))
+    accounts["CALLBOARD_CODER"]["users"] = []
+    accounts["CALLBOARD"]["users"].append({"nkey": keys["coder"]})
+    return b"accounts: " + json.dumps(accounts).encode()
 
 
 # Dying.
