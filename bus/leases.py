@@ -5,14 +5,15 @@ restarts and elections, so nothing else has to be kept. A lease only decides who
 protected by the journal's fence.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from bus.broker import EXPECTED_LAST_SUBJECT_SEQUENCE, OPERATION, TTL, Broker, Message
 from bus.errors import LeaseLostError, WrongLastSequenceError
+from bus.fence import Fence
 from bus.retrying import surely
 from bus.topology import LEASES
 from protocol.codec import encode
@@ -20,10 +21,6 @@ from protocol.subjects import Subjects
 
 LEASE_SECONDS = 20
 """Longer than a broker election (4 to 9 seconds), so that an election is not taken for a death."""
-
-DOUBTS_MAX = 50
-DOUBT_SECONDS = 0.1
-"""How often and how long a read that is older than a refusal is asked for again."""
 
 UNKNOWN_OWNER = "?"
 """Who holds a lease under whose key lies what no lease has written: it ends when somebody removes it or its time."""
@@ -56,19 +53,23 @@ class Leases:
         self._broker = broker
         self._subjects = subjects
         self._stream = subjects.key_stream(LEASES)
+        self._fence = Fence(broker, self._stream)
         self.seconds = seconds
 
     async def acquire(
         self, key: str, owner: str, details: Mapping[str, Any] | None = None, *, instead_of: str = ""
     ) -> Lease | None:
-        """Take a lease that is free, already ours or held by `instead_of`; None if somebody else holds it."""
+        """Take a lease that is free or held by `instead_of`, or renew ours; None if somebody else holds it."""
         value = encode(Holder(owner=owner, details=dict(details or {})))
         while True:
             last = await self._last(key)
             holder = _read(last)
             if last is not None and holder is not None and (not instead_of or holder.owner != instead_of):
-                ours = holder.owner == owner
-                return _lease(key, last.sequence, holder) if ours else None
+                if holder.owner != owner:
+                    return None
+                with suppress(LeaseLostError):  # it has run out meanwhile: look again
+                    return await self.renew(_lease(key, last.sequence, holder), details)
+                continue
             try:
                 revision = await self._write(key, value, last.sequence if last else 0)
             except WrongLastSequenceError:
@@ -76,17 +77,23 @@ class Leases:
             return Lease(key=key, owner=owner, epoch=revision, revision=revision)
 
     async def renew(self, lease: Lease, details: Mapping[str, Any] | None = None) -> Lease:
-        """Keep a lease for another while; LeaseLostError if it has expired or somebody else holds it."""
+        """Keep a lease for another while; LeaseLostError if it has expired or somebody else holds it.
+
+        What it returns was written by this very call: the broker's own word that nobody has had it in between.
+        """
         value = encode(Holder(owner=lease.owner, epoch=lease.epoch, details=dict(details or {})))
-        try:
-            revision = await self._write(lease.key, value, lease.revision)
-        except WrongLastSequenceError as refusal:
-            # Lost, or our own write whose answer was lost.
-            current = await self._holder_after(lease.key, refusal)
-            if current is None or (current.owner, current.epoch) != (lease.owner, lease.epoch):
-                raise LeaseLostError(lease.key, lease.owner) from refusal
-            return current
-        return msgspec.structs.replace(lease, revision=revision)
+        subject = self._subjects.key(LEASES, lease.key)
+        while True:
+            try:
+                revision = await self._write(lease.key, value, lease.revision)
+            except WrongLastSequenceError as refusal:
+                # Lost, or written by ourselves: an earlier try whose answer was lost, or another hand of this process.
+                current = _current(lease.key, await self._fence.last_after(subject, refusal))
+                if current is None or (current.owner, current.epoch) != (lease.owner, lease.epoch):
+                    raise LeaseLostError(lease.key, lease.owner) from refusal
+                lease = current
+            else:
+                return msgspec.structs.replace(lease, revision=revision)
 
     async def release(self, lease: Lease) -> None:
         """Give a lease up; nothing happens if it is lost already."""
@@ -100,16 +107,6 @@ class Leases:
     async def holder(self, key: str) -> Lease | None:
         """Who holds a lease now."""
         return _current(key, await self._last(key))
-
-    async def _holder_after(self, key: str, refusal: WrongLastSequenceError) -> Lease | None:
-        """Who holds a lease, from a read that is no older than a refusal: a broker that is just back may give one."""
-        last = await self._last(key)
-        for _ in range(DOUBTS_MAX):
-            if (last.sequence if last else 0) >= (refusal.actual or 0):
-                break
-            await asyncio.sleep(DOUBT_SECONDS)
-            last = await self._last(key)
-        return _current(key, last)
 
     async def all(self, prefix: str = "") -> AsyncIterator[tuple[Lease, Holder]]:
         """All leases that are held, with what their holders say of themselves."""

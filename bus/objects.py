@@ -12,8 +12,9 @@ from typing import Annotated
 
 import msgspec
 
-from bus.broker import MESSAGE_ID, ROLLUP, Broker
+from bus.broker import ROLLUP, Broker
 from bus.errors import ObjectCorruptError, ObjectMissingError
+from bus.fence import Fence
 from bus.retrying import surely
 from bus.topology import OBJECTS
 from protocol.subjects import Subjects
@@ -50,6 +51,7 @@ class Objects:
         self._broker = broker
         self._subjects = subjects
         self._stream = subjects.object_stream(OBJECTS)
+        self._fence = Fence(broker, self._stream)
 
     async def put(self, data: bytes) -> str:
         """Store bytes and return their key; what is there already is not stored again."""
@@ -58,9 +60,11 @@ class Objects:
             return key
         nuid = secrets.token_hex(11)  # chunks of a put that never finished are never mixed with ours
         chunks = list(_split(data, min(CHUNK_BYTES, self._broker.message_bytes_max - HEADERS_BYTES)))
+        subject, sequence = self._subjects.object_chunks(OBJECTS, nuid), 0
         for number, chunk in enumerate(chunks):
-            # One by one: chunks are read back in stream order, and one that has to be sent again would come late.
-            await self._put_chunk(nuid, number, chunk)
+            # One by one and each behind the last: chunks are read back in stream order, and one that is sent again
+            # after an outage, however long, must neither come late nor stand there twice.
+            sequence = await self._fence.append(subject, chunk, f"{nuid}/{number}", sequence)
         description = _Description(
             name=key,
             bucket=self._subjects.bucket(OBJECTS),
@@ -72,10 +76,6 @@ class Objects:
         subject, value = self._description_subject(key), msgspec.json.encode(description)
         await surely(lambda: self._broker.publish(subject, value, {ROLLUP: "sub"}))
         return key
-
-    async def _put_chunk(self, nuid: str, number: int, chunk: bytes) -> None:
-        subject = self._subjects.object_chunks(OBJECTS, nuid)
-        await surely(lambda: self._broker.publish(subject, chunk, {MESSAGE_ID: f"{nuid}/{number}"}))
 
     async def get(self, key: str) -> bytes:
         """The bytes under a key, checked against it."""

@@ -12,7 +12,6 @@ import msgspec
 
 from bus.broker import MESSAGE_ID, Broker
 from bus.dead import DeadLetters
-from bus.errors import LeaseLostError
 from bus.leases import Lease, Leases
 from bus.mail import read_envelope
 from bus.retrying import surely
@@ -101,18 +100,22 @@ class WorkQueue:
         return msgspec.structs.replace(claim, lease=lease)
 
     async def hand_back(self, claim: Claim, delay_seconds: float = 0.0) -> None:
-        """Let another coder go on with it."""
-        await self._leases.release(claim.lease)
+        """Let another coder go on with it. LeaseLostError: it is not ours to hand back."""
+        lease = await self._leases.renew(claim.lease)
+        await self._leases.release(lease)
         await self._give_back(claim.ack_subject, delay_seconds)
 
     async def finish(self, claim: Claim) -> None:
         """Take the story off the queue: its session has ended. LeaseLostError: it is not ours to take off."""
-        current = await self._leases.holder(claim.lease.key)
-        if current is None or current.epoch != claim.lease.epoch:
+
+        async def settle() -> Lease:
             # An acknowledgement acts on whatever delivery is current, so a zombie's would take it from its new owner.
-            raise LeaseLostError(claim.lease.key, claim.lease.owner)
-        await surely(lambda: self._broker.acknowledge(claim.ack_subject))
-        await self._leases.release(current)
+            # Only a write that the broker takes proves that there is none; and again after each try that failed.
+            lease = await self._leases.renew(claim.lease)
+            await self._broker.acknowledge(claim.ack_subject)
+            return lease
+
+        await self._leases.release(await surely(settle))
 
     async def _give_back(self, ack_subject: str, delay_seconds: float) -> None:
         await surely(lambda: self._broker.give_back(ack_subject, delay_seconds))

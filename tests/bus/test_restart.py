@@ -419,8 +419,8 @@ async def test_a_stale_explanation_of_our_own_append_is_asked_for_again(
 async def test_a_history_that_ends_too_early_is_an_error_of_its_own(
     shared_server: NatsServer, subjects: Subjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bus.journal.DOUBTS_MAX", 3)
-    monkeypatch.setattr("bus.journal.DOUBT_SECONDS", 0.01)
+    monkeypatch.setattr("bus.fence.DOUBTS_MAX", 3)
+    monkeypatch.setattr("bus.fence.DOUBT_SECONDS", 0.01)
     async with project(shared_server.url, subjects) as bus:
         first = await bus.journal.append(a_record(1), 0)
 
@@ -446,6 +446,22 @@ async def test_a_stale_read_does_not_take_a_lease_away(
 
         assert (renewed.epoch, again.epoch) == (taken.epoch, taken.epoch)
         assert taken.revision < renewed.revision < again.revision
+
+
+async def test_a_stale_read_does_not_let_a_zombie_finish_another_coders_story(
+    shared_server: NatsServer, subjects: Subjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with project(shared_server.url, subjects) as lost, project(shared_server.url, subjects) as successor:
+        await lost.work.put(a_story())
+        zombie = (await lost.work.take("coder-1/a")).claim
+        seen = await lost.broker.last(subjects.key_stream("leases"), subjects.key("leases", zombie.lease.key))
+        assert await successor.work.claim("s-1", zombie.ack_subject, "coder-2/b", instead_of="coder-1/a")
+        make_stale(lost, monkeypatch, seen, 1)
+
+        with pytest.raises(LeaseLostError):
+            await lost.work.finish(zombie)
+
+        assert await lost.broker.last(subjects.stream("WORK"), subjects.every("work")) is not None
 
 
 # Ack subjects.

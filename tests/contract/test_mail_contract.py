@@ -286,7 +286,7 @@ async def test_a_deleted_consumer_is_told_from_silence(world: World) -> None:
 
 
 async def test_a_cancelled_taker_does_not_keep_the_message(world: World) -> None:
-    bus, other = await world.bus(), await world.bus()
+    bus, other = await world.bus(ack_wait_seconds=60.0), await world.bus(ack_wait_seconds=60.0)
     inbox = await bus.mail.inbox("request", "architect", "main")
     taking = asyncio.create_task(inbox.take())
     await asyncio.sleep(0.05)
@@ -294,7 +294,7 @@ async def test_a_cancelled_taker_does_not_keep_the_message(world: World) -> None
     await asyncio.gather(taking, return_exceptions=True)
     await other.mail.send(an_envelope())
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10):  # far below the time after which it would come again by itself
         letter = await (await other.mail.inbox("request", "architect", "main")).take()
 
     assert letter.envelope == an_envelope()
@@ -325,8 +325,10 @@ async def test_a_story_in_progress_stays_with_its_coder(world: World) -> None:
         claim = await owner.work.keep(claim)
 
     assert not waiting.done()
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
+    await owner.work.hand_back(claim)
+    async with asyncio.timeout(10):
+        assignment = await waiting
+    assert assignment.delivered == 2, "it was offered to others while it was kept"
 
 
 async def test_a_redelivered_story_whose_owner_lives_is_given_back(world: World) -> None:
@@ -364,15 +366,29 @@ async def test_a_lost_coders_story_is_taken_over_and_the_zombie_cannot_finish_it
 
 
 async def test_a_story_that_is_handed_back_is_offered_at_once(world: World) -> None:
-    bus = await world.bus()
+    bus = await world.bus(lease_seconds=60)
     await bus.work.put(a_story())
     assignment = await bus.work.take("coder-1/a")
 
     await bus.work.hand_back(assignment.claim)
-    async with asyncio.timeout(ACK_WAIT_SECONDS + 2):
+    async with asyncio.timeout(10):  # far below the lease's time
         again = await bus.work.take("coder-2/b")
 
     assert again.story == assignment.story
+
+
+async def test_a_zombie_cannot_hand_back_what_is_another_coders_now(world: World) -> None:
+    lost, successor = await world.bus(), await world.bus()
+    await lost.work.put(a_story())
+    zombie = (await lost.work.take("coder-1/a")).claim
+    claim = await successor.work.claim("s-1", zombie.ack_subject, "coder-2/b", instead_of="coder-1/a")
+    assert claim is not None
+
+    with pytest.raises(LeaseLostError):
+        await lost.work.hand_back(zombie)
+    await successor.work.hand_back(claim)
+
+    assert (await successor.work.take("coder-3/c")).delivered == 2
 
 
 async def test_what_a_dead_reader_had_in_hand_comes_again_at_once(world: World) -> None:

@@ -8,11 +8,27 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from bus.board import Posted
 from bus.broker import TTL, Acknowledged, Message
+from bus.bus import Bus
 from bus.errors import LeaseLostError, NotAcknowledgedError, ObjectCorruptError, ObjectMissingError
 from bus.objects import CHUNK_BYTES, object_key
 from bus.topology import apply_topology, check_topology, plan_topology
 from tests.contract.world import ACK_WAIT_SECONDS, LEASE_SECONDS, World
+
+
+def lose_an_answer(bus: Bus, monkeypatch: pytest.MonkeyPatch, outage_seconds: float = 0.0) -> None:
+    """Let the next publish be stored without a word of it, and the broker be away for a while."""
+    publish, lost = bus.broker.publish, iter([True])
+
+    async def deaf(subject: str, data: bytes, headers: dict[str, str] | None = None) -> Acknowledged:
+        answer = await publish(subject, data, headers)
+        if next(lost, False):
+            await asyncio.sleep(outage_seconds)
+            raise NotAcknowledgedError(subject, "the answer was lost")
+        return answer
+
+    monkeypatch.setattr(bus.broker, "publish", deaf)
 
 
 async def test_a_lease_has_one_holder(world: World) -> None:
@@ -24,7 +40,9 @@ async def test_a_lease_has_one_holder(world: World) -> None:
 
     assert mine is not None
     assert theirs is None
-    assert again == mine
+    assert again is not None
+    assert again.epoch == mine.epoch
+    assert again.revision > mine.revision, "a lease that is said to be ours has its whole time before it"
 
 
 async def test_a_successor_takes_the_lease_of_the_one_it_replaces_and_of_nobody_else(world: World) -> None:
@@ -82,6 +100,18 @@ async def test_a_released_lease_is_free_at_once_and_releasing_twice_is_harmless(
     assert successor is not None
     assert await bus.leases.holder("root") == successor
     assert successor.epoch > lease.epoch
+
+
+async def test_what_a_released_lease_leaves_behind_goes_away_with_its_time(world: World) -> None:
+    bus = await world.bus()
+    lease = await bus.leases.acquire("root", "left")
+    assert lease is not None
+
+    await bus.leases.release(lease)
+
+    async with asyncio.timeout(LEASE_SECONDS + 10):
+        while await bus.broker.last(world.subjects.key_stream("leases"), world.subjects.key("leases", "root")):
+            await asyncio.sleep(0.05)
 
 
 async def test_many_contenders_one_lease(world: World) -> None:
@@ -159,6 +189,19 @@ async def test_the_board_replaces_only_what_was_expected(world: World) -> None:
     assert fresh is None
 
 
+async def test_a_replacement_whose_answer_was_lost_is_known_as_ours(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = await world.bus()
+    first = await bus.board.replace("asks.a-1", b"open", 0)
+    assert first is not None
+    lose_an_answer(bus, monkeypatch)
+
+    second = await bus.board.replace("asks.a-1", b"answered", first)
+
+    assert await bus.board.get("asks.a-1") == Posted(key="asks.a-1", value=b"answered", revision=second or 0)
+
+
 async def test_what_is_taken_down_is_gone_and_can_be_put_up_again(world: World) -> None:
     bus = await world.bus()
     await bus.board.put("asks.a-1", b"open")
@@ -232,6 +275,21 @@ async def test_an_object_is_whole_although_one_of_its_chunks_had_to_be_sent_agai
         return await publish(subject, data, headers)
 
     monkeypatch.setattr(bus.broker, "publish", fails_once)
+    key = await bus.objects.put(data)
+
+    assert await bus.objects.get(key) == data
+
+
+async def test_an_object_is_whole_although_an_outage_outlasted_the_brokers_memory_of_ids(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = await world.bus()
+    plans = plan_topology(world.subjects, replicas=world.replicas).streams
+    plan = next(plan for plan in plans if plan.name == world.subjects.object_stream("objects"))
+    await bus.broker.ensure_stream(msgspec.structs.replace(plan, duplicate_window_seconds=0.1))
+    data = random.Random(1).randbytes(3 * CHUNK_BYTES)
+    lose_an_answer(bus, monkeypatch, outage_seconds=0.5)
+
     key = await bus.objects.put(data)
 
     assert await bus.objects.get(key) == data

@@ -34,12 +34,12 @@ class World:
         self._open.append(broker)
         return broker
 
-    async def bus(self) -> Bus:
+    async def bus(self, *, lease_seconds: int = LEASE_SECONDS, ack_wait_seconds: float = ACK_WAIT_SECONDS) -> Bus:
         return Bus(
             await self.broker(),
             self.subjects,
-            lease_seconds=LEASE_SECONDS,
-            ack_wait_seconds=ACK_WAIT_SECONDS,
+            lease_seconds=lease_seconds,
+            ack_wait_seconds=ack_wait_seconds,
             held_delay_seconds=0.2,
         )
 
