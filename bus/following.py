@@ -6,8 +6,9 @@ read; what is read comes from the stream, in its order. So a lost hint costs tim
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
-from bus.broker import Broker, Message
+from bus.broker import Broker, Message, matches
 from bus.retrying import surely
 
 POLL_SECONDS = 5.0
@@ -23,16 +24,19 @@ async def follow(broker: Broker, stream: str, subject: str, live: str, first: in
                 async for message in broker.read(stream, subject, first):
                     first = message.sequence + 1
                     yield message
-            await _hint(hints, first)
+            await _hint(hints, subject, first)
 
 
-async def _hint(hints: "asyncio.Queue[Message | None]", first: int) -> None:
-    """Return when there may be something to read from `first` on."""
-    try:
+async def _hint(hints: "asyncio.Queue[Message | None]", subject: str, first: int) -> None:
+    """Return when there may be something to read from `first` on; all hints that wait by then are one."""
+    with suppress(TimeoutError):
         async with asyncio.timeout(POLL_SECONDS):
-            while True:
-                hint = await hints.get()
-                if hint is None or hint.sequence >= first:
-                    return
-    except TimeoutError:
-        return
+            while not _concerns(await hints.get(), subject, first):
+                continue
+    while not hints.empty():
+        hints.get_nowait()
+
+
+def _concerns(hint: Message | None, subject: str, first: int) -> bool:
+    """Whether a hint speaks of what is followed; None says that hints were missed. It carries the stored subject."""
+    return hint is None or (hint.sequence >= first and matches(subject, hint.subject))
