@@ -115,6 +115,9 @@ class Broker(Protocol):
     async def last(self, stream: str, subject: str) -> Message | None:
         """The newest message of a subject (wildcards allowed), as the stream's leader knows it."""
 
+    async def get(self, stream: str, sequence: int) -> Message | None:
+        """One message of a stream, as its leader knows it; None if it is not there."""
+
     def read(self, stream: str, subject: str, first: int = 1) -> AsyncIterator[Message]:
         """All messages of a subject (wildcards allowed) from sequence `first` up to the newest at the time of call."""
 

@@ -199,11 +199,9 @@ class DeadLetters:
     async def _stored(self, stream: str, sequence: int) -> Message | None:
         """One message of a stream, if both are still there."""
         try:
-            async for message in self._broker.read(stream, ">", sequence):
-                return message if message.sequence == sequence else None
+            return await surely(lambda: self._broker.get(stream, sequence))
         except ChannelClosedError:
             return None
-        return None
 
 
 def _read_about(message: Message) -> About | None:

@@ -89,6 +89,13 @@ class _Stream:
         self.consumers: dict[str, _Consumer] = {}
         self.sequence = 0
 
+    def note_id(self, message_id: str, now: float, sequence: int) -> None:
+        """Remember an id for the length of the window; the oldest stand first."""
+        self.ids.pop(message_id, None)
+        self.ids[message_id] = (now, sequence)
+        while now - next(iter(self.ids.values()))[0] > self.plan.duplicate_window_seconds:
+            del self.ids[next(iter(self.ids))]
+
     def last_of(self, subject: str) -> int:
         """The last sequence of a subject; 0 if it has none."""
         if "*" not in subject and ">" not in subject:
@@ -156,7 +163,7 @@ class MemoryServer:
         while 0 < stream.plan.per_subject_max < len(kept):
             stream.remove(kept[0])
         if MESSAGE_ID in headers:
-            stream.ids[headers[MESSAGE_ID]] = (loop.time(), sequence)
+            stream.note_id(headers[MESSAGE_ID], loop.time(), sequence)
         if TTL in headers and stream.plan.message_ttl:
             loop.call_later(float(headers[TTL].removesuffix("s")), stream.remove, sequence)
         for consumer in stream.consumers.values():
@@ -331,6 +338,10 @@ class MemoryBroker:
     async def last(self, stream: str, subject: str) -> Message | None:
         """The newest message of a subject."""
         return await self.call(lambda: self.server.newest(stream, subject))
+
+    async def get(self, stream: str, sequence: int) -> Message | None:
+        """One message."""
+        return await self.call(lambda: self.server.stream(stream).messages.get(sequence))
 
     async def read(self, stream: str, subject: str, first: int = 1) -> AsyncIterator[Message]:
         """All messages of a subject that are there now."""

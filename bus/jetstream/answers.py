@@ -25,6 +25,8 @@ _UNDECIDED = frozenset({10158, 10164, 10167})
 NOT_A_CLUSTER = 10074
 TOO_FEW_SERVERS = frozenset({10005, NOT_A_CLUSTER})
 """More copies are wanted than there are servers, or than have found each other yet."""
+_REPETITION = re.compile(r"callboard\.[^.]+\.live\.")
+_NUMBER = re.compile(r"[0-9]{1,19}")
 _STORAGE_FULL = frozenset({10023, 10047, 10077, 10110})
 
 
@@ -111,11 +113,16 @@ def direct_message(answer: Msg) -> Message:
 
 
 def core_message(message: Msg) -> Message:
-    """A message as a core subscription gives it; its sequence is 0 unless a stream repeats it."""
+    """A message as a core subscription gives it; its sequence is 0 unless a stream repeats it.
+
+    Anybody can give a message the headers of a repetition; only on the subjects of repetitions are they the server's.
+    """
     headers = dict(message.headers or {})
+    where = headers if _REPETITION.match(message.subject) else {}
+    sequence = where.get(SEQUENCE, "")
     return Message(
-        subject=headers.get("Nats-Subject", message.subject),
-        sequence=int(headers.get(SEQUENCE, "0")),
+        subject=where.get("Nats-Subject", message.subject),
+        sequence=int(sequence) if _NUMBER.fullmatch(sequence) else 0,
         data=message.data,
         headers=headers,
         stored_at=datetime.now(UTC),

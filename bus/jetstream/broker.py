@@ -73,7 +73,14 @@ class JetStreamBroker:
 
     async def last(self, stream: str, subject: str) -> Message | None:
         """The newest message of a subject, from the stream's leader."""
-        answer = await self._ask(f"{API}.STREAM.MSG.GET.{stream}", {"last_by_subj": subject}, READ_SECONDS)
+        return await self._get(stream, {"last_by_subj": subject})
+
+    async def get(self, stream: str, sequence: int) -> Message | None:
+        """One message, from the stream's leader."""
+        return await self._get(stream, {"seq": sequence}) if sequence > 0 else None
+
+    async def _get(self, stream: str, which: dict[str, str] | dict[str, int]) -> Message | None:
+        answer = await self._ask(f"{API}.STREAM.MSG.GET.{stream}", which, READ_SECONDS)
         result = decode_get_answer(answer.data)
         if result.error is not None:
             if result.error.err_code == MESSAGE_NOT_FOUND:

@@ -2,11 +2,13 @@
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
-from bus.broker import EXPECTED_LAST_SUBJECT_SEQUENCE, MESSAGE_ID, Acknowledged
-from bus.errors import FencedError, NotAcknowledgedError
+from bus.broker import EXPECTED_LAST_SUBJECT_SEQUENCE, MESSAGE_ID, Acknowledged, Message
+from bus.errors import ChannelClosedError, FencedError, NotAcknowledgedError
 from bus.journal import Journal
 from protocol.codec import encode
 from tests.contract.samples import a_record
@@ -120,6 +122,51 @@ async def test_follow_gives_what_was_there_and_what_comes(world: World) -> None:
     assert seen == list(range(1, 21))
 
 
+async def test_a_follower_of_one_session_is_not_woken_by_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, writer = await world.bus(), await world.bus()
+    sequence = await writer.journal.append(a_record(1), 0)
+    entries, last, asked = bus.journal.follow("coder", "s-1.1"), bus.broker.last, 0
+
+    async def counts(stream: str, subject: str) -> Message | None:
+        nonlocal asked
+        asked += 1
+        return await last(stream, subject)
+
+    monkeypatch.setattr(bus.broker, "last", counts)
+    assert (await anext(entries)).record().n == 1
+    following = asyncio.ensure_future(anext(entries))
+    for n in range(30):
+        await writer.journal.append(a_record(1, session=f"busy-{n}"), 0)
+    await writer.journal.append(a_record(2), sequence)
+    async with asyncio.timeout(10):
+        entry = await following
+
+    assert entry.record().n == 2
+    assert asked <= 6, "each record of the others is asked about"
+
+
+async def test_a_lost_hint_costs_time_and_no_message(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bus.following.POLL_SECONDS", 0.1)
+    bus, writer = await world.bus(), await world.bus()
+
+    @asynccontextmanager
+    async def deaf(subject: str) -> "AsyncIterator[asyncio.Queue[Message | None]]":
+        yield asyncio.Queue()
+
+    monkeypatch.setattr(bus.broker, "listen", deaf)
+    sequence = await writer.journal.append(a_record(1), 0)
+    entries = bus.journal.follow("coder", "s-1.1")
+    seen = [(await anext(entries)).record().n]
+    following = asyncio.ensure_future(anext(entries))
+    await writer.journal.append(a_record(2), sequence)
+    async with asyncio.timeout(10):
+        seen.append((await following).record().n)
+
+    assert seen == [1, 2]
+
+
 async def test_more_records_than_one_batch_are_read(world: World) -> None:
     bus = await world.bus()
     subject = world.subjects.journal("coder", "s-1.1")
@@ -165,3 +212,17 @@ async def test_a_record_with_headers_like_the_servers_own_words_is_data(world: W
         (stored.sequence, subject, b""),
         (after, world.subjects.journal("coder", "s-1.1"), encode(a_record(1))),
     ]
+
+
+async def test_one_message_is_got_by_its_sequence(world: World) -> None:
+    bus = await world.bus()
+    stream, subject = world.subjects.stream("JOURNAL"), world.subjects.journal("coder", "s-1.1")
+    stored = await bus.broker.publish(subject, b"x", {"A": "b"})
+
+    message = await bus.broker.get(stream, stored.sequence)
+
+    assert message is not None
+    assert (message.subject, message.sequence, message.data, message.headers["A"]) == (subject, 1, b"x", "b")
+    assert [await bus.broker.get(stream, number) for number in (-1, 0, 2)] == [None, None, None]
+    with pytest.raises(ChannelClosedError):
+        await bus.broker.get("NONE", 1)
