@@ -17,6 +17,13 @@ from protocol.routing import subject_of
 from protocol.subjects import MailKind, Role, Subjects
 
 ACK_WAIT_SECONDS = 60.0
+DELIVERIES_MAX = 100
+"""After so many deliveries that nobody has settled, a letter is taken for what kills its readers, and is dead.
+
+A reader that waits with a letter in hand, however long, has it delivered once; each start of a process that is ended
+before it has settled it costs one more. Supervisors give up after a few starts in a minute, so only somebody who starts
+readers again and again comes near this number, and then the letter is not lost: it can be replayed.
+"""
 
 
 class Letter:
@@ -111,6 +118,7 @@ class Mail:
             name=self._subjects.mail_consumer(kind, identifier),
             filter=subject,
             ack_wait_seconds=self._ack_wait_seconds,
+            deliveries_max=DELIVERIES_MAX,
         )
         return await Inbox(self._broker, self._dead, plan, role, identifier).open()
 

@@ -273,6 +273,26 @@ async def test_a_delivery_limit_leaves_a_dead_letter_and_the_message_can_be_repl
     assert replayed.data == encode(poison)
 
 
+async def test_a_letter_that_nobody_ever_settles_is_dead_and_the_next_is_handled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bus.mail.DELIVERIES_MAX", 3)
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    await bus.mail.send(an_envelope())
+    await bus.mail.send(an_envelope(identifier="s-1.1/2/0"))
+    for _ in range(3):
+        await (await inbox.take()).give_back()
+
+    async with asyncio.timeout(10):
+        letter = await inbox.take()
+        while not (dead := [letter async for letter in bus.dead.all()]):
+            await asyncio.sleep(0.02)
+
+    assert letter.envelope.id == "s-1.1/2/0"
+    assert [one.data for one in dead] == [encode(an_envelope())]
+
+
 async def test_a_deleted_consumer_is_told_from_silence(world: World) -> None:
     bus = await world.bus()
     inbox = await bus.mail.inbox("request", "architect", "main")
