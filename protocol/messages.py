@@ -6,7 +6,7 @@ a new field has a default; a type never changes. Golden bytes in the tests hold 
 
 import re
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
@@ -20,8 +20,8 @@ BudgetVerdict = Literal["CONTINUE", "PIVOT", "REPLAN", "ESCALATE", "ABANDON"]
 Status = Literal["APPROVED", "NEEDS_CHANGES", "ABANDON", "CONTINUE", "PIVOT", "REPLAN", "ESCALATE"]
 StoryKind = Literal["app", "devops"]
 
-VERDICTS: frozenset[str] = frozenset({"APPROVED", "NEEDS_CHANGES", "ABANDON"})
-BUDGET_VERDICTS: frozenset[str] = frozenset({"CONTINUE", "PIVOT", "REPLAN", "ESCALATE", "ABANDON"})
+VERDICTS: frozenset[str] = frozenset(get_args(Verdict))
+BUDGET_VERDICTS: frozenset[str] = frozenset(get_args(BudgetVerdict))
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
