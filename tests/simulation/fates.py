@@ -22,6 +22,7 @@ class Fates:
         draw = self._chance.random
         self._delay_seconds = draw() ** 2 * 0.5
         self._loss = draw() ** 3 * 0.05
+        self._duplication = draw() ** 2 * 0.2
         self._killing = draw() ** 2 * 0.01
         self._stopping = draw() ** 2 * 0.004
         self.slowness = draw() ** 2 * 60.0
@@ -33,7 +34,7 @@ class Fates:
 
     def network(self, process: str) -> Network:
         """The network of a new process."""
-        made = Network(self._chance, delay_seconds=self._delay_seconds, loss=self._loss)
+        made = Network(self._chance, delay_seconds=self._delay_seconds, loss=self._loss, duplication=self._duplication)
         self._networks[process] = made
         return made
 

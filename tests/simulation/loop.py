@@ -123,8 +123,10 @@ def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, Any]]) -> Any:
         return loop.run_until_complete(main(loop))
     finally:
         loop.set_exception_handler(lambda _loop, _context: None)
+        asyncio._set_running_loop(loop)  # clean-up that asks for a loop must not be given a fresh one
         for task in loop.tasks:
             _close(task.get_coro())
+        asyncio._set_running_loop(None)
         loop.tasks.clear()
         loop._ready.clear()  # type: ignore[attr-defined]
         loop._scheduled.clear()  # type: ignore[attr-defined]

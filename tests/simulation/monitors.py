@@ -39,6 +39,7 @@ class Monitor:
         self.woken: set[str] = set()
         self.buried: set[bytes] = set()
         self._seen: dict[str, set[str]] = {}
+        self._writers: dict[str, set[str]] = {}
 
     def say(self, who: str, what: str) -> None:
         """A line of the trace."""
@@ -59,21 +60,32 @@ class Monitor:
     def check_record(self, record: Record) -> None:
         """One writer: an incarnation that was followed by another never writes again."""
         records = self.records.setdefault(record.session, [])
-        writers = [each.incarnation for each in records]
-        if record.incarnation in writers and writers[-1] != record.incarnation:
-            self.violate("one writer", f"{record.incarnation} writes to {record.session} after {writers[-1]}")
+        writers = self._writers.setdefault(record.session, set())
+        if record.incarnation in writers and records[-1].incarnation != record.incarnation:
+            latest = records[-1].incarnation
+            self.violate("one writer", f"{record.incarnation} writes to {record.session} after {latest}")
         if records and record.n != records[-1].n + 1:
             self.violate("one writer", f"record {record.n} of {record.session} after {records[-1].n}")
         records.append(record)
+        writers.add(record.incarnation)
         for effect in record.effects:
             fields = msgspec.json.decode(effect)
             self.effects[fields["id"]] = fields
         event = msgspec.json.decode(record.event)
         if event["event"] == "received":
-            self._seen.setdefault(record.session, set()).add(event["message"]["id"])
+            self._check_taken_once(record.session, event["message"]["id"], records)
         self.say(
             record.incarnation, f"{record.session}/{record.n} {event['event']} {record.state_from}→{record.state_to}"
         )
+
+    def _check_taken_once(self, session: str, message: str, records: list[Record]) -> None:
+        """A message is taken once; what was deferred is recorded again when it is presented."""
+        seen = self._seen.setdefault(session, set())
+        if message in seen:
+            kept = msgspec.json.decode(records[-2].after).get("deferred", []) if len(records) > 1 else []
+            if not any(each["event"].get("message", {}).get("id") == message for each in kept):
+                self.violate("a message is taken once", f"{message} by {session}")
+        seen.add(message)
 
     def check_histories(self) -> None:
         """Every recorded transition is an edge."""

@@ -20,10 +20,18 @@ T = TypeVar("T")
 class Network:
     """How calls fare between one process and the server. Without a seed nothing is late or lost."""
 
-    def __init__(self, chance: random.Random | None = None, *, delay_seconds: float = 0.0, loss: float = 0.0) -> None:
+    def __init__(
+        self,
+        chance: random.Random | None = None,
+        *,
+        delay_seconds: float = 0.0,
+        loss: float = 0.0,
+        duplication: float = 0.0,
+    ) -> None:
         self._chance = chance
         self.delay_seconds = delay_seconds
         self.loss = loss
+        self.duplication = duplication
         self.cut_until = 0.0
 
     def delay(self) -> float:
@@ -33,6 +41,10 @@ class Network:
     def loses(self) -> bool:
         """Whether the next message is lost."""
         return bool(self.loss and self._chance and self._chance.random() < self.loss)
+
+    def repeats(self) -> bool:
+        """Whether the next delivery comes twice."""
+        return bool(self.duplication and self._chance and self._chance.random() < self.duplication)
 
     def is_cut(self) -> bool:
         """Whether there is a partition now."""
@@ -51,6 +63,7 @@ class Wire(MemoryBroker):
         self._network = network or Network()
         self._arrives_at = 0.0
         self._returns_at = 0.0
+        self._twice: list[tuple[str, Delivery]] = []
 
     async def call(self, action: Callable[[], T]) -> T:
         """One call there and its answer back."""
@@ -95,6 +108,10 @@ class Wire(MemoryBroker):
         """The next delivery; one that is lost on the way comes again when its time has run out."""
         self._check_open()
         loop, network = asyncio.get_running_loop(), self._network
+        for place, (channel, again) in enumerate(self._twice):
+            if channel == f"{stream}/{consumer}":
+                del self._twice[place]
+                return again
         while True:
             while network.is_cut():
                 await asyncio.sleep(network.cut_until - loop.time())
@@ -105,6 +122,8 @@ class Wire(MemoryBroker):
                 waiting.cancel()
             if not network.is_cut() and not network.loses():
                 await asyncio.sleep(network.delay())
+                if network.repeats():
+                    self._twice.append((f"{stream}/{consumer}", delivery))
                 return delivery
 
     @asynccontextmanager
