@@ -95,11 +95,10 @@ MEASURES: tuple[Measure, ...] = (
 
 def results(comparisons: Comparisons) -> dict[str, Result]:
     """Every measure's outcome, by its name."""
-    return {measure.name: _result(measure, measure.figure(comparisons)) for measure in MEASURES}
+    return {measure.name: judge(measure.figure(comparisons), measure.target) for measure in MEASURES}
 
 
-def _result(measure: Measure, figure: Comparison) -> Result:
+def judge(figure: Comparison, target: float) -> Result:
+    """What a figure comes to beside its target."""
     ratio = round(figure.ratio, 3)
-    return Result(
-        value=round(figure.seconds * 1000, 4), ratio=ratio, target=measure.target, met=ratio <= measure.target
-    )
+    return Result(value=round(figure.seconds * 1000, 4), ratio=ratio, target=target, met=ratio <= target)

@@ -1,0 +1,1 @@
+"""Other systems that make steps durable, each in a process of its own with the packages of the extra `bench`."""
