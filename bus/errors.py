@@ -23,6 +23,7 @@ BusError
 └── ServerError                the embedded server cannot run
     ├── ServerBinaryError      no nats-server, or one that is too old
     ├── PortInUseError         somebody else listens there
+    ├── ForeignFolderError     the folder belongs to another project's server
     ├── DiskFullError          no room for the server's files
     └── ServerStartError       it did not come up; its last words are in the message
 """
@@ -209,6 +210,18 @@ class PortInUseError(ServerError):
         self.port = port
         super().__init__(
             f"port {port} is in use by another program: stop that one, or set server.port to another (0: any free one)"
+        )
+
+
+class ForeignFolderError(ServerError):
+    """`folder` has the server of project `owner`, not that of `project`."""
+
+    def __init__(self, folder: str, owner: str, project: str) -> None:
+        self.folder = folder
+        self.owner = owner
+        self.project = project
+        super().__init__(
+            f"{folder} belongs to project {owner}: use --project {owner}, or set another state_folder for {project}"
         )
 
 

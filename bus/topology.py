@@ -88,14 +88,12 @@ def _buckets(subjects: Subjects) -> Iterator[StreamPlan]:
         subjects=(subjects.every_key(LEASES),),
         per_subject_max=1,
         message_ttl=True,
-        rollup=True,
         deny_delete=True,
     )
     yield StreamPlan(
         name=subjects.key_stream(BOARD),
         subjects=(subjects.every_key(BOARD),),
         per_subject_max=1,
-        rollup=True,
         deny_delete=True,
         repeat_from=subjects.every_key(BOARD),
         repeat_to=subjects.live_board,

@@ -37,6 +37,7 @@ from bus.server.record import (
     RECORD,
     Record,
     RunningServer,
+    claim_folder,
     find_unrecorded,
     read_last_port,
     read_record,
@@ -85,6 +86,7 @@ def start_or_adopt(
     with telling_why(folder):
         make_private_folder(folder)
         with locked(folder / STARTING, 2 * settings.start_seconds + settings.stop_seconds):
+            claim_folder(folder, subjects.project)
             wish = _Wish(
                 folder=folder,
                 subjects=subjects,

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import msgspec
 
+from bus.errors import ForeignFolderError
 from bus.server.config import CONFIG, PID, PORT_ANY
 from bus.server.files import write_private
 from bus.server.process import birth
 
 RECORD = "server.json"
 PORT = "port"
+PROJECT = "project"
 
 
 class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +63,17 @@ def find_unrecorded(folder: Path) -> Record | None:
         if born is not None and str(folder / CONFIG).encode() in command:
             return Record(pid=pid, born=born)
     return None
+
+
+def claim_folder(folder: Path, project: str) -> None:
+    """Note whose server lives here; ForeignFolderError if it is another project's, whose actors would be cut off."""
+    try:
+        owner = (folder / PROJECT).read_text()
+    except OSError:
+        write_private(folder / PROJECT, project.encode())
+        return
+    if owner != project:
+        raise ForeignFolderError(str(folder), owner, project)
 
 
 def read_last_port(folder: Path) -> int:

@@ -230,6 +230,7 @@ async def test_a_working_role_cannot_change_what_is_stored_or_how(server: Runnin
 @pytest.mark.parametrize("role", WORKERS)
 async def test_a_working_role_cannot_empty_a_stream_by_rolling_it_up(server: RunningServer, role: Role) -> None:
     kept = [SUBJECTS.event(role, "x"), SUBJECTS.dead(role, "x"), SUBJECTS.reply("person", "ada")]
+    kept += [SUBJECTS.key(LEASES, f"{role}.x"), SUBJECTS.key(BOARD, f"asks.{role}.x")]
 
     async with connected(server, role) as broker:
         for subject in kept:

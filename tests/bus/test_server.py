@@ -21,6 +21,7 @@ from structlog.testing import capture_logs
 
 from bus.errors import (
     DiskFullError,
+    ForeignFolderError,
     PermissionDeniedError,
     PortInUseError,
     ServerBinaryError,
@@ -229,6 +230,18 @@ async def test_a_limit_for_the_store_is_kept(folder: Path) -> None:
 
 
 # Adopting.
+
+
+def test_another_project_does_not_take_over_a_folder_that_has_a_server(folder: Path) -> None:
+    running = start_or_adopt(folder, SUBJECTS, SETTINGS, keep=True)
+
+    with pytest.raises(ForeignFolderError) as refusal:
+        start_or_adopt(folder, Subjects("tow"), SETTINGS, keep=False)
+
+    assert (refusal.value.owner, refusal.value.project) == ("embedded", "tow")
+    found = find_running(folder)
+    assert found is not None
+    assert found.pid == running.pid
 
 
 def test_a_second_start_adopts_the_running_one(folder: Path) -> None:
