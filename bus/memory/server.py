@@ -1,16 +1,10 @@
-"""The broker port in memory: the same contract as JetStream, on the running loop's clock.
-
-A `MemoryServer` is what outlives processes; a `MemoryBroker` is one connection to it. `fence_first` picks the order in
-which a server checks the expected sequence and the message id: one node and three replicas differ in it, and the code
-above this port must be right on both.
-"""
+"""What a broker keeps, in memory: streams, consumers, and who listens. Outlives every connection."""
 
 import asyncio
 from bisect import insort
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import msgspec
 
@@ -25,26 +19,16 @@ from bus.broker import (
     Delivery,
     Message,
     StreamPlan,
-    header_bytes,
     matches,
 )
 from bus.errors import (
-    BrokerRefusedError,
-    BusClosedError,
     ChannelClosedError,
-    MessageTooLargeError,
     NoResponderError,
     WrongLastSequenceError,
 )
-from bus.retrying import surely
-
-T = TypeVar("T")
-
-MESSAGE_BYTES_MAX = 1024 * 1024
-HEADER_BYTES_MAX = 64 * 1024
 
 
-class _Consumer:
+class Consumer:
     """Who has what, and since when."""
 
     def __init__(self, plan: ConsumerPlan) -> None:
@@ -78,7 +62,7 @@ class _Consumer:
         self.wake()
 
 
-class _Stream:
+class Stream:
     """Messages by sequence, and the last one of each subject."""
 
     def __init__(self, plan: StreamPlan) -> None:
@@ -86,7 +70,7 @@ class _Stream:
         self.messages: dict[int, Message] = {}
         self.subjects: dict[str, list[int]] = {}
         self.ids: dict[str, tuple[float, int]] = {}
-        self.consumers: dict[str, _Consumer] = {}
+        self.consumers: dict[str, Consumer] = {}
         self.sequence = 0
 
     def note_id(self, message_id: str, now: float, sequence: int) -> None:
@@ -117,7 +101,7 @@ class MemoryServer:
     """What a broker keeps. Lives as long as the loop it is used on."""
 
     def __init__(self, *, fence_first: bool = True, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self.streams: dict[str, _Stream] = {}
+        self.streams: dict[str, Stream] = {}
         self._listeners: list[tuple[str, asyncio.Queue[Message | None]]] = []
         self._fence_first = fence_first
         self._now = now
@@ -137,19 +121,19 @@ class MemoryServer:
                 return known
         return self._append(stream, subject, data, headers)
 
-    def _check_duplicate(self, stream: _Stream, _: str, headers: Mapping[str, str]) -> Acknowledged | None:
+    def _check_duplicate(self, stream: Stream, _: str, headers: Mapping[str, str]) -> Acknowledged | None:
         stored_at, sequence = stream.ids.get(headers.get(MESSAGE_ID, ""), (0.0, 0))
         if not sequence or asyncio.get_running_loop().time() - stored_at > stream.plan.duplicate_window_seconds:
             return None
         return Acknowledged(sequence=sequence, duplicate=True)
 
-    def _check_fence(self, stream: _Stream, subject: str, headers: Mapping[str, str]) -> Acknowledged | None:
+    def _check_fence(self, stream: Stream, subject: str, headers: Mapping[str, str]) -> Acknowledged | None:
         expected, actual = headers.get(EXPECTED_LAST_SUBJECT_SEQUENCE), stream.last_of(subject)
         if expected is not None and int(expected) != actual:
             raise WrongLastSequenceError(subject, 10071, f"wrong last sequence: {actual}", actual)
         return None
 
-    def _append(self, stream: _Stream, subject: str, data: bytes, headers: Mapping[str, str]) -> Acknowledged:
+    def _append(self, stream: Stream, subject: str, data: bytes, headers: Mapping[str, str]) -> Acknowledged:
         loop = asyncio.get_running_loop()
         stream.sequence += 1
         sequence = stream.sequence
@@ -172,7 +156,7 @@ class MemoryServer:
         self._repeat(stream, message)
         return Acknowledged(sequence=sequence)
 
-    def _repeat(self, stream: _Stream, message: Message) -> None:
+    def _repeat(self, stream: Stream, message: Message) -> None:
         if not stream.plan.repeat_from or not matches(stream.plan.repeat_from, message.subject):
             return
         moved = stream.plan.repeat_to.removesuffix(">") + message.subject[len(stream.plan.repeat_from) - 1 :]
@@ -212,7 +196,7 @@ class MemoryServer:
 
     # Delivering.
 
-    def stream(self, name: str) -> _Stream:
+    def stream(self, name: str) -> Stream:
         """A stream that exists, or ChannelClosedError."""
         if name not in self.streams:
             raise ChannelClosedError(name, "stream not found")
@@ -221,7 +205,7 @@ class MemoryServer:
     def add_consumer(self, plan: ConsumerPlan) -> None:
         """Create a consumer that starts with all that is there."""
         stream = self.stream(plan.stream)
-        consumer = stream.consumers[plan.name] = _Consumer(plan)
+        consumer = stream.consumers[plan.name] = Consumer(plan)
         for sequence, message in stream.messages.items():
             if matches(plan.filter, message.subject):
                 consumer.offer(sequence)
@@ -240,7 +224,7 @@ class MemoryServer:
             await changed.wait()
         raise ChannelClosedError(f"{stream_name}/{consumer_name}", "the consumer was deleted")
 
-    def _deliver(self, stream: _Stream, consumer: _Consumer) -> Delivery | None:
+    def _deliver(self, stream: Stream, consumer: Consumer) -> Delivery | None:
         sequence = consumer.ready.pop(0)
         count = consumer.delivered.get(sequence, 0) + 1
         plan = consumer.plan
@@ -259,7 +243,7 @@ class MemoryServer:
             delivered=count,
         )
 
-    def _put_off(self, consumer: _Consumer, sequence: int, seconds: float | None = None) -> None:
+    def _put_off(self, consumer: Consumer, sequence: int, seconds: float | None = None) -> None:
         """(Re)start the clock after which a delivery that is not settled becomes ready again."""
         if sequence in consumer.pending:
             consumer.pending.pop(sequence).cancel()
@@ -302,157 +286,3 @@ class MemoryServer:
                 stream.remove(sequence)
         elif sequence in consumer.pending:
             self._put_off(consumer, sequence, delay_seconds if verb == "nak" else None)
-
-
-class MemoryBroker:
-    """One connection to a MemoryServer. All that reaches the server goes through `call`."""
-
-    def __init__(self, server: MemoryServer) -> None:
-        self.server = server
-        self._closed = False
-
-    @property
-    def message_bytes_max(self) -> int:
-        """The same as a real server's default."""
-        return MESSAGE_BYTES_MAX
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise BusClosedError("closed by us")
-
-    async def call(self, action: Callable[[], T]) -> T:
-        """Have the server do something; others may come first."""
-        self._check_open()
-        await asyncio.sleep(0)
-        return action()
-
-    async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Acknowledged:
-        """Store one message."""
-        heading = header_bytes(headers)
-        if len(data) + heading > self.message_bytes_max:
-            raise MessageTooLargeError(subject, len(data) + heading, self.message_bytes_max)
-        if heading > HEADER_BYTES_MAX:
-            raise BrokerRefusedError(subject, 10097, "header size exceeds maximum allowed of 64k")
-        return await self.call(lambda: self.server.store(subject, data, dict(headers or {})))
-
-    async def last(self, stream: str, subject: str) -> Message | None:
-        """The newest message of a subject."""
-        return await self.call(lambda: self.server.newest(stream, subject))
-
-    async def get(self, stream: str, sequence: int) -> Message | None:
-        """One message."""
-        return await self.call(lambda: self.server.stream(stream).messages.get(sequence))
-
-    async def read(self, stream: str, subject: str, first: int = 1) -> AsyncIterator[Message]:
-        """All messages of a subject that are there now."""
-        for message in await surely(lambda: self.call(lambda: self.server.kept(stream, subject, first))):
-            yield message
-
-    @asynccontextmanager
-    async def listen(self, subject: str) -> AsyncIterator["asyncio.Queue[Message | None]"]:
-        """Core messages while the context is open."""
-        self._check_open()
-        queue: asyncio.Queue[Message | None] = asyncio.Queue()
-        with self.server.listening(subject, queue):
-            yield queue
-
-    async def say(self, subject: str, data: bytes) -> None:
-        """Publish a core message."""
-        self._check_open()
-        self.server.tell(Message(subject=subject, sequence=0, data=data, headers={}, stored_at=datetime.now(UTC)))
-
-    async def pull(self, stream: str, consumer: str) -> Delivery:
-        """The next delivery."""
-        self._check_open()
-        await asyncio.sleep(0)
-        return await self.server.next(stream, consumer)
-
-    async def acknowledge(self, ack_subject: str) -> None:
-        """Settle a delivery."""
-        await self.call(lambda: self.server.settle(ack_subject, "ack"))
-
-    async def extend(self, ack_subject: str) -> None:
-        """Put off the redelivery."""
-        self._check_open()
-        self.server.settle(ack_subject, "wpi")
-
-    async def give_back(self, ack_subject: str, delay_seconds: float = 0.0) -> None:
-        """Hand a delivery back."""
-        await self.call(lambda: self.server.settle(ack_subject, "nak", delay_seconds))
-
-    async def reclaim(self, stream: str, consumer: str) -> None:
-        """Hand back what is pending."""
-        await self.call(lambda: self.server.reclaim(stream, consumer))
-
-    async def purge(self, stream: str, subject: str) -> int:
-        """Remove all messages of a subject."""
-        gone = await self.call(lambda: self.server.kept(stream, subject, 1))
-        return sum(self.server.stream(stream).remove(message.sequence) for message in gone)
-
-    async def delete(self, stream: str, sequence: int) -> bool:
-        """Remove one message."""
-        return await self.call(lambda: self.server.stream(stream).remove(sequence))
-
-    async def ensure_stream(self, plan: StreamPlan) -> bool:
-        """Create or change."""
-        self._check_open()
-        if not await self.differences(plan):
-            return False
-        if plan.name in self.server.streams:
-            self.server.streams[plan.name].plan = plan
-        else:
-            self.server.streams[plan.name] = _Stream(plan)
-        return True
-
-    async def ensure_consumer(self, plan: ConsumerPlan) -> bool:
-        """Create or change."""
-        self._check_open()
-        if not await self.differences(plan):
-            return False
-        existing = self.server.stream(plan.stream).consumers.get(plan.name)
-        if existing is None:
-            self.server.add_consumer(plan)
-        else:
-            existing.plan = plan
-            existing.wake()
-        return True
-
-    async def delete_stream(self, name: str) -> None:
-        """Remove a stream if it is there."""
-        self._check_open()
-        stream = self.server.streams.pop(name, None)
-        for consumer in stream.consumers.values() if stream else ():
-            consumer.deleted = True
-            consumer.wake()
-
-    async def delete_consumer(self, stream: str, name: str) -> None:
-        """Remove a consumer if it is there."""
-        self._check_open()
-        consumer = self.server.streams[stream].consumers.pop(name, None) if stream in self.server.streams else None
-        if consumer is not None:
-            consumer.deleted = True
-            consumer.wake()
-
-    async def differences(self, plan: StreamPlan | ConsumerPlan) -> tuple[str, ...]:
-        """What is missing or different."""
-        found: StreamPlan | ConsumerPlan | None = None
-        if isinstance(plan, StreamPlan):
-            title = f"stream {plan.name}"
-            if plan.name in self.server.streams:
-                found = self.server.streams[plan.name].plan
-        else:
-            title = f"consumer {plan.stream}/{plan.name}"
-            stream = self.server.streams.get(plan.stream)
-            if stream is not None and plan.name in stream.consumers:
-                found = stream.consumers[plan.name].plan
-        if found is None:
-            return (f"{title} is missing",)
-        return tuple(
-            f"{title}: {name} is {getattr(found, name)!r}, should be {getattr(plan, name)!r}"
-            for name in plan.__struct_fields__
-            if getattr(found, name) != getattr(plan, name)
-        )
-
-    async def close(self) -> None:
-        """End the connection; deliveries that were not settled come back after their ack_wait."""
-        self._closed = True
