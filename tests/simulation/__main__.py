@@ -25,7 +25,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="the first seed (default: by the date)")
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--digest", action="store_true", help="only print the digest of each seed's trace")
+    parser.add_argument("--first", action="store_true", help="only say which seed is the first today")
     asked = parser.parse_args()
+    if asked.first:
+        sys.stdout.write(f"The simulator's seeds begin with {seed_of_the_day()} today.\n")
+        return 0
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     first = seed_of_the_day() if asked.seed is None else asked.seed
     began, records, bad = time.monotonic(), 0, 0
