@@ -108,7 +108,7 @@ def direct_message(answer: Msg) -> Message:
     headers.pop("Nats-Last-Sequence", None)
     subject = headers.pop("Nats-Subject")
     sequence = int(headers.pop(SEQUENCE))
-    stored_at = datetime.fromisoformat(headers.pop("Nats-Time-Stamp"))
+    stored_at = msgspec.convert(headers.pop("Nats-Time-Stamp"), datetime)
     return Message(subject=subject, sequence=sequence, data=answer.data, headers=headers, stored_at=stored_at)
 
 

@@ -226,3 +226,15 @@ async def test_one_message_is_got_by_its_sequence(world: World) -> None:
     assert [await bus.broker.get(stream, number) for number in (-1, 0, 2)] == [None, None, None]
     with pytest.raises(ChannelClosedError):
         await bus.broker.get("NONE", 1)
+
+
+async def test_every_way_to_a_message_gives_the_same(world: World) -> None:
+    bus = await world.bus()
+    stream, subject = world.subjects.stream("JOURNAL"), world.subjects.journal("coder", "s-1.1")
+
+    for n in range(1, 21):  # a server's times have more digits than ours, and only some are rounded up
+        await bus.broker.publish(subject, b"x", {"A": str(n)})
+        last, got = await bus.broker.last(stream, subject), await bus.broker.get(stream, n)
+        read = [message async for message in bus.broker.read(stream, subject, n)]
+
+        assert read == [last] == [got]
