@@ -181,8 +181,9 @@ class Runner(Generic[M, E, R]):
 
     @property
     def _may_leave(self) -> bool:
-        is_busy = any(each.effect.reaches_outside for each in self._in_hand.values())
-        return self._stopping and not is_busy and self._arrivals.empty()
+        if not self._stopping or not self._arrivals.empty():
+            return False
+        return not any(each.effect.reaches_outside for each in self._in_hand.values())
 
     def _own(self) -> Event[E, R] | None:
         """What the session presents to itself, before anything that has arrived."""
@@ -206,12 +207,17 @@ class Runner(Generic[M, E, R]):
     async def _go_through(self, step: Step[M, E, R] | None, settle: Settle | None = None) -> None:
         if step is not None:
             await self._record(step)
-        if settle is not None:
-            await self._world.boundary("acknowledge.before")
-            await settle()
-            await self._world.boundary("acknowledge.after")
-        if step is not None:
-            self._follow_up(step)
+        try:
+            if settle is not None:
+                await self._world.boundary("acknowledge.before")
+                await settle()
+                await self._world.boundary("acknowledge.after")
+            if step is not None:
+                self._follow_up(step)
+        finally:
+            if step is not None:
+                # After the effects have begun: what a line costs is a good part of what a step costs.
+                asyncio.get_running_loop().call_soon(_log, step)
 
     def _step(self, event: Event[E, R]) -> Step[M, E, R] | None:
         if isinstance(event, Signalled) and isinstance(event.signal.payload, Restore):
@@ -240,7 +246,6 @@ class Runner(Generic[M, E, R]):
         for effect in step.effects:
             if isinstance(effect, Send):
                 await self._send(effect, record.at)
-        _log(step)
 
     async def _send(self, send: Send, at: datetime) -> None:
         envelope = envelope_of(self._behaviour.role, self.session.id, send, at)
