@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := $(VENV)/peers
 WORKERS ?= auto
 
 .PHONY: help setup lint format test test-containers bench simulate demo docs constraints clean
@@ -32,13 +33,21 @@ format: $(READY) ## Rewrite the code in the house format.
 	$(BIN)/ruff format .
 
 test: $(READY) ## Run all tests that need no container engine.
+	@$(BIN)/python -m tests.simulation --first
 	$(BIN)/pytest --numprocesses $(WORKERS) --ignore tests/containers
 
 test-containers: $(READY) ## Run the bus contract on containerised NATS, one node and three.
 	@$(BIN)/python -m tests.containers
 
-bench: $(READY) ## Measure ratios against the raw library; writes bench/latest.json.
+bench: $(READY) ## Measure ratios against nats-py and other systems; writes bench/latest.json.
+	@$(MAKE) --no-print-directory $(PEERS)/.ready || echo "The peers cannot be installed: going on without them." >&2
 	$(BIN)/python -m bench
+
+# Apart from $(VENV): what the peers bring along, plugins of pytest among it, has no place beside our tests.
+$(PEERS)/.ready: pyproject.toml constraints.txt | $(READY)
+	@$(BIN)/python -m venv --clear $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[bench]'
+	@touch $@
 
 SEEDS ?= 1000
 simulate: $(READY) ## Play a company from many seeds: SEEDS=1000, SEED=the first one (default: by the date).
@@ -50,8 +59,9 @@ demo: $(READY) ## Publish a sample spec on an embedded server and check the reco
 docs: $(READY) ## Rewrite the pages of docs/ that come from the code.
 	$(BIN)/python -m tools.pages
 
-constraints: $(READY) ## Pin the versions that are installed now.
-	@{ head -n 1 constraints.txt; $(BIN)/uv pip freeze --python $(BIN)/python --exclude-editable | grep -vE '^(pip|setuptools)=='; } > constraints.new
+constraints: $(READY) $(PEERS)/.ready ## Pin the versions that are installed now.
+	@{ head -n 1 constraints.txt; for each in $(BIN) $(PEERS)/bin; do $(BIN)/uv pip freeze --python $$each/python --exclude-editable; done \
+		| grep -vE '^(pip|setuptools)==|^callboard @' | LC_ALL=C sort --field-separator== --key=1,1 --unique; } > constraints.new
 	@mv constraints.new constraints.txt
 
 clean: ## Remove the virtual environment and caches.

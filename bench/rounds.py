@@ -5,11 +5,12 @@ What disturbs the machine for a while disturbs both sides of a round; what distu
 
 from statistics import median
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 
+@runtime_checkable
 class Side(Protocol):
     """One way of doing a thing that is measured."""
 
@@ -20,11 +21,21 @@ class Side(Protocol):
         """Do the next operation; measured."""
 
 
+class ClockedSide(Protocol):
+    """As a Side, for operations that know themselves when they began and ended."""
+
+    async def ready(self, operations: int) -> None:
+        """Prepare that many operations; not measured."""
+
+    async def laps(self, operations: int) -> list[float]:
+        """Do that many operations, and say how many seconds each took."""
+
+
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """The same thing done with the raw library and with our code."""
 
     raw: Side
-    ours: Side
+    ours: Side | ClockedSide
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,13 +72,17 @@ async def _round(pair: Pair, operations: int, *, raw_first: bool) -> tuple[float
     return await _typical_seconds(pair.raw, operations), ours
 
 
-async def _typical_seconds(side: Side, operations: int) -> float:
+async def _typical_seconds(side: Side | ClockedSide, operations: int) -> float:
+    return median(await _laps(side, operations) if isinstance(side, Side) else await side.laps(operations))
+
+
+async def _laps(side: Side, operations: int) -> list[float]:
     times = []
     for _ in range(operations):
         start = perf_counter()
         await side.act()
         times.append(perf_counter() - start)
-    return median(times)
+    return times
 
 
 def _comparison(rounds: list[tuple[float, float]]) -> Comparison:

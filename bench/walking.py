@@ -6,7 +6,9 @@ One step is an event, the recorded decision on it, and an effect that does nothi
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
+from itertools import pairwise
 from pathlib import Path
+from time import perf_counter
 
 import msgspec
 import structlog
@@ -69,6 +71,7 @@ class Walker:
 
     def __init__(self, world: World, tenure: Tenure, session: str) -> None:
         self._left = 0
+        self._times: list[float] = []
         self._gate = self._arrived = asyncio.get_running_loop().create_future()
         self.runner = Runner(world, WALKING, {Tread: self._tread}, WALKING.begin(session, 0), tenure)
         self.runner.offer(Entered(at=world.now()))
@@ -79,9 +82,22 @@ class Walker:
         """Take so many steps; returns when the effect after the last of them is in hand."""
         await self._arrived
         self._left = steps
+        self._times.clear()
         self._arrived = self._arrived.get_loop().create_future()
         self._gate.set_result(None)
         await self._arrived
+
+    async def latency(self) -> float:
+        """Take one step, and say how many seconds it took: from its event to its effect."""
+        await self._arrived
+        start = perf_counter()
+        await self.walk(1)
+        return self._times[-1] - start
+
+    async def laps(self, steps: int) -> list[float]:
+        """Take so many steps without a pause, and say how many seconds each took: from effect to effect."""
+        await self.walk(steps + 1)  # the first one begins with a pause
+        return [after - before for before, after in pairwise(self._times)]
 
     async def end(self) -> None:
         """Stop as a killed process does: with the effect in hand."""
@@ -90,6 +106,7 @@ class Walker:
         await asyncio.gather(self._running, return_exceptions=True)
 
     async def _tread(self, _: Tread) -> Trodden:
+        self._times.append(perf_counter())
         if not self._left:
             self._gate = self._arrived.get_loop().create_future()
             self._arrived.set_result(None)
