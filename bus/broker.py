@@ -109,6 +109,10 @@ class Broker(Protocol):
     def message_bytes_max(self) -> int:
         """The largest message (data and headers) that the broker takes."""
 
+    @property
+    def outages(self) -> int:
+        """How often the connection was lost and came back: a broker that was killed may have lost a new consumer."""
+
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Acknowledged:
         """Store one message, once tried: raises NotAcknowledgedError when nobody knows whether it is stored."""
 

@@ -127,6 +127,11 @@ class JetStreamBroker:
         async with self.connection.subscribe(subject, core_message) as messages:
             yield messages
 
+    @property
+    def outages(self) -> int:
+        """How often the connection came back."""
+        return self.connection.reconnections
+
     async def say(self, subject: str, data: bytes) -> None:
         """Publish a core message."""
         await self.connection.publish(subject, data)

@@ -78,6 +78,7 @@ class Connection:
         self._refusing: set[str] = set()
         self._hopeless = asyncio.Event()
         self._prefix = ""
+        self.reconnections = 0
 
     # Connecting.
 
@@ -354,6 +355,7 @@ class Connection:
         self._callers.fail(lambda subject: NotAcknowledgedError(subject, "the connection was lost"))
 
     async def _on_reconnected(self) -> None:
+        self.reconnections += 1
         log.info("bus.reconnected", url=self.options.shown_url)
         self._up.set()
         self._tell_missed()
