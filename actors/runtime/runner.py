@@ -80,6 +80,7 @@ class Runner(Generic[M, E, R]):
         self._stopping = False
         self.last_event: tuple[str, datetime] | None = None
         self.changed = Bell()
+        self._log = log.bind()  # once: unbound, every line would look up the whole configuration again
 
     @classmethod
     def resume(
@@ -97,7 +98,7 @@ class Runner(Generic[M, E, R]):
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to do: an end of the machine, and no effect in hand."""
-        return self.session.state in self._behaviour.machine.terminal and not self.session.open
+        return not self.session.open and self.session.state in self._behaviour.machine.terminal
 
     def takes(self, kind: MailKind) -> bool:
         """Whether mail of a kind may be pulled for this session now."""
@@ -187,10 +188,10 @@ class Runner(Generic[M, E, R]):
 
     def _own(self) -> Event[E, R] | None:
         """What the session presents to itself, before anything that has arrived."""
-        if self._paused:
+        suspension, failing = self.session.suspension, self.session.failing
+        if self._paused or not (self.session.deferred or suspension or failing):
             return None
         event: Event[E, R] | None = next_event(self._behaviour, self.session, self._world.now())
-        suspension = self.session.suspension
         if suspension is not None and self._restore is not None and self._restore.generation > suspension.generation:
             # Heard before the session was suspended, and yet newer than the effect that failed.
             event = event or self._restore
@@ -217,7 +218,7 @@ class Runner(Generic[M, E, R]):
         finally:
             if step is not None:
                 # After the effects have begun: what a line costs is a good part of what a step costs.
-                asyncio.get_running_loop().call_soon(_log, step)
+                asyncio.get_running_loop().call_soon(_log, self._log, step)
 
     def _step(self, event: Event[E, R]) -> Step[M, E, R] | None:
         if isinstance(event, Signalled) and isinstance(event.signal.payload, Restore):
@@ -301,7 +302,7 @@ class Runner(Generic[M, E, R]):
         self.offer(Failed(at=self._world.now(), effect=effect.id, failure=failure, generation=generation))
 
 
-def _log(step: Step[Any, Any, Any]) -> None:
+def _log(to: Any, step: Step[Any, Any, Any]) -> None:
     event = step.event
     facts: dict[str, Any] = {}
     if isinstance(event, Received):
@@ -310,7 +311,7 @@ def _log(step: Step[Any, Any, Any]) -> None:
         facts["effect"] = event.effect
     if step.session.failing is not None:
         facts["cause"] = step.session.failing.kind
-    log.info(
+    to.info(
         "event.handled",
         happened=type(event).__name__,
         state_from=step.state_from,
