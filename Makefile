@@ -40,7 +40,7 @@ test-containers: $(READY) ## Run the bus contract on containerised NATS, one nod
 	@$(BIN)/python -m tests.containers
 
 bench: $(READY) ## Measure ratios against nats-py and other systems; writes bench/latest.json.
-	@$(MAKE) --no-print-directory $(PEERS)/.ready || echo "The peers cannot be installed: going on without them." >&2
+	@$(MAKE) --silent --no-print-directory $(PEERS)/.ready || echo "The peers cannot be installed: going on without them." >&2
 	$(BIN)/python -m bench
 
 # Apart from $(VENV): what the peers bring along, plugins of pytest among it, has no place beside our tests.

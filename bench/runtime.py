@@ -30,7 +30,7 @@ RESUME_TARGET = 1.2
 """No dependence would be 1.00. The sync of the claiming record wavers by some hundredths, and reading a journal from
 its beginning would be hundreds of times as slow with 10 000 records."""
 
-ALONE = Heat(sessions=1, steps=100, rounds=15)
+ALONE = Heat(sessions=1, steps=400, rounds=11)
 TOGETHER = Heat(sessions=64, steps=10, rounds=7)
 DBOS_ALONE_TARGET = 0.285
 """At least 3.5 times as many steps per second."""
