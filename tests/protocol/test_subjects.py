@@ -99,3 +99,9 @@ def test_marks_refuse_exactly_what_came_before(sent: list[tuple[str, int, int]])
 def test_what_is_no_position_is_malformed(text: str) -> None:
     with pytest.raises(MalformedMessageError):
         parse_message_id(text)
+
+
+@pytest.mark.parametrize("text", [f"s-1.1/{'9' * 5000}/0", f"s-1.1/1/{'9' * 19}"])
+def test_an_id_with_a_number_that_no_session_reaches_is_malformed(text: str) -> None:
+    with pytest.raises(MalformedMessageError):
+        parse_message_id(text)
