@@ -1,15 +1,12 @@
 """Who performs which effect. An actor names what it needs; a test replaces what it wants to watch."""
 
-import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from actors.core.effects import Effect
 from actors.core.failures import AnyFailure, Broken, Cancelled, Unavailable
 from actors.errors import EffectCancelledError, EffectError, NoExecutorError, ServiceUnavailableError
-from actors.redaction import redact
-
-EVIDENCE_CHARACTERS_MAX = 2000
+from actors.evidence import as_evidence, as_reason, evidence_of, reason_of
 
 Executor = Callable[[Any], Awaitable[Any]]
 Executors = Mapping[type[Effect], Executor]
@@ -28,11 +25,12 @@ def failure_of(error: Exception) -> AnyFailure:
     """What an executor raised, as a failure; whatever nobody foresaw counts as permanent."""
     match error:
         case ServiceUnavailableError():
-            return Unavailable(service=error.service, reason=redact(error.reason))
+            return Unavailable(service=as_reason(error.service), reason=as_reason(error.reason))
         case EffectError():
-            return Broken(error=type(error).__name__, reason=redact(error.reason), evidence=redact(error.evidence))
+            return Broken(
+                error=type(error).__name__, reason=as_reason(error.reason), evidence=as_evidence(error.evidence)
+            )
         case EffectCancelledError():
-            return Cancelled(reason=error.reason)
+            return Cancelled(reason=as_reason(error.reason))
         case _:
-            evidence = "".join(traceback.format_exception(error))[-EVIDENCE_CHARACTERS_MAX:]
-            return Broken(error=type(error).__name__, reason=redact(str(error)), evidence=redact(evidence))
+            return Broken(error=type(error).__name__, reason=reason_of(error), evidence=evidence_of(error))
