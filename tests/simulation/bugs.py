@@ -1,6 +1,7 @@
 """Planted bugs, one of each class that the simulator must find. Each is undone by the test that plants it."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -88,11 +89,35 @@ def ignored_in_suspend(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(step_module, "_judge", judge)
 
 
+def crash(patch: pytest.MonkeyPatch) -> None:
+    """An effect that is no longer wanted is taken to be in hand: one that is held back or parked is not."""
+
+    def follow_up(self: Any, step: Any) -> None:
+        for identifier in step.cancelled:
+            if identifier != getattr(step.event, "effect", None):
+                self._in_hand.pop(identifier).task.cancel()
+        for effect in step.runs:
+            self._start(effect)
+        self.changed.ring()
+
+    patch.setattr(Runner, "_follow_up", follow_up)
+
+
+class Bug(NamedTuple):
+    """What is planted, and the invariant that it must be found to violate."""
+
+    plant: Callable[[pytest.MonkeyPatch], None]
+    violates: str
+
+
 BUGS = {
-    "an effect before its record": effect_before_its_record,
-    "an acknowledgement before the append": acknowledgement_before_the_append,
-    "no dedupe": no_dedupe,
-    "a resume that forgets an effect": forgotten_effect,
-    "no fence": no_fence,
-    "an ignored event in SUSPEND": ignored_in_suspend,
+    "an effect before its record": Bug(effect_before_its_record, "no effect without its record"),
+    "an acknowledgement before the append": Bug(
+        acknowledgement_before_the_append, "no acknowledgement without its record"
+    ),
+    "no dedupe": Bug(no_dedupe, "a message is taken once"),
+    "a resume that forgets an effect": Bug(forgotten_effect, "everything comes to its end"),
+    "no fence": Bug(no_fence, "one writer"),
+    "an ignored event in SUSPEND": Bug(ignored_in_suspend, "everything comes to its end"),
+    "a crash": Bug(crash, "nobody crashes"),
 }

@@ -135,8 +135,8 @@ def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, Any]]) -> Any:
 
 
 def _close(work: Any) -> None:
-    """Close a coroutine that was killed: its clean-up runs outside of any loop, and fails, again and again."""
+    """Close a coroutine that was killed: its clean-up runs outside of any loop, and fails somehow, again and again."""
     for _ in range(CLEAN_UPS_MAX):
-        with suppress(RuntimeError, GeneratorExit):
+        with suppress(Exception, GeneratorExit):
             work.close()
             break

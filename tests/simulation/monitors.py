@@ -8,21 +8,28 @@ from typing import Any
 import msgspec
 
 from actors.core.effects import Effect
-from bus.broker import MESSAGE_ID, Acknowledged
+from actors.errors import LostSessionError
+from actors.hosting.host import Ending
+from bus.broker import MESSAGE_ID, Acknowledged, Message
+from bus.errors import BusClosedError
 from bus.memory import MemoryServer
 from protocol.codec import decode_envelope
 from protocol.errors import ProtocolError
+from protocol.machine import DONE, ERROR
 from protocol.marks import parse_message_id
+from protocol.messages import Envelope, InterviewRequest, SpecUpload, Story
 from protocol.record import Record, decode_record
 from protocol.subjects import parse_subject
 from protocol.verification import Transition, verify
+from tests.simulation.tracebacks import shortened
 
 
 class Violation(Exception):  # noqa: N818 -- no error of the company's own: what the simulator looks for
-    """An invariant does not hold; `invariant` names it."""
+    """An invariant does not hold; `invariant` names it, `details` are for whoever looks for the cause."""
 
-    def __init__(self, invariant: str, evidence: str) -> None:
+    def __init__(self, invariant: str, evidence: str, details: str = "") -> None:
         self.invariant = invariant
+        self.details = details
         super().__init__(f"{invariant}: {evidence}")
 
 
@@ -37,7 +44,8 @@ class Monitor:
         self.effects: dict[str, Any] = {}
         self.contents: dict[str, Any] = {}
         self.woken: set[str] = set()
-        self.buried: set[bytes] = set()
+        self.buried: set[str] = set()
+        """The ids of dead letters: each names the message that is dead by its subject and sequence."""
         self._seen: dict[str, set[str]] = {}
         self._writers: dict[str, set[str]] = {}
 
@@ -45,10 +53,10 @@ class Monitor:
         """A line of the trace."""
         self.trace.append(f"{asyncio.get_running_loop().time():.6f} {who}: {what}")
 
-    def violate(self, invariant: str, evidence: str) -> None:
-        """Something must not have happened."""
+    def violate(self, invariant: str, evidence: str, details: str = "") -> None:
+        """Something must not have happened. The trace has no details: they may differ from process to process."""
         self.say("monitor", f"{invariant}: {evidence}")
-        self.violations.append(Violation(invariant, evidence))
+        self.violations.append(Violation(invariant, evidence, details))
 
     def check_same(self, name: str, content: Any) -> None:
         """One id, one content."""
@@ -98,7 +106,8 @@ class Monitor:
             for record in records
         )  # fmt: skip
         for offence in verify(transitions):
-            self.violate("the machines are the documents", offence.reason)
+            taken = offence.transition
+            self.violate("the machines are the documents", f"{taken.session}/{taken.n} {offence.reason}")
 
     # Effects.
 
@@ -119,21 +128,62 @@ class Monitor:
             self.violate("no send without its record", message_id)
         self.check_same(f"message {message_id}", data)
 
-    def check_acknowledgement(self, data: bytes) -> None:
-        """No acknowledgement without the record of what was taken, or a dead letter of it."""
-        if data in self.buried:
+    # Acknowledgements.
+
+    def check_acknowledgement(self, message: Message) -> None:
+        """No acknowledgement without a record in the journal of the session that it was for, or a dead letter of it."""
+        if f"dead/{message.subject}/{message.sequence}" in self.buried:
             return
         try:
-            envelope = decode_envelope(data)
+            envelope = decode_envelope(message.data)
         except ProtocolError:
+            self.violate("no acknowledgement without its record", f"{message.subject}, which nobody can read")
             return
-        if not any(envelope.id in seen for seen in self._seen.values()):
-            self.violate("no acknowledgement without its record", envelope.id)
+        if isinstance(envelope.payload, Story):
+            self._check_story_over(envelope.payload)
+        elif envelope.id not in self._seen.get(session := _session_of(message.subject, envelope), ()):
+            self.violate("no acknowledgement without its record", f"{envelope.id} for {session}")
 
-    def check_ending(self, process: str, ending: Any) -> None:
-        """Nobody is fenced who has no successor."""
-        if isinstance(ending, Exception):
+    def _check_story_over(self, story: Story) -> None:
+        """A story stays on the queue until its session is over, whichever of its letters has begun it."""
+        session = f"{story.story}.{story.run}"
+        records = self.records.get(session)
+        if not records or records[-1].state_to not in (DONE, ERROR) or "open" in msgspec.json.decode(records[-1].after):
+            self.violate("no acknowledgement without its record", f"the story of {session}, which is not over")
+
+    # Processes.
+
+    def check_ending(self, process: str, ending: Ending | BaseException) -> str:
+        """Nobody crashes: a process comes to its end, loses its place to another, or cannot reach the broker."""
+        word = _word_for(ending)
+        self.say(process, f"ends: {word}")
+        if isinstance(ending, LostSessionError | BusClosedError):
             self.say(process, str(ending))
+        elif isinstance(ending, BaseException):
+            self.violate("nobody crashes", f"{process}: {type(ending).__name__}", shortened(ending))
+        return word
+
+
+def _word_for(ending: Ending | BaseException) -> str:
+    match ending:
+        case Ending():
+            return ending.value
+        case LostSessionError():
+            return "lost"
+        case BusClosedError():
+            return "unreachable"
+        case _:
+            return "crashed"
+
+
+def _session_of(subject: str, envelope: Envelope) -> str:
+    """Whose a message is: the PM has its mail sorted by what it is about, everybody else's goes to its address."""
+    address = parse_subject(subject)
+    match envelope.payload:
+        case InterviewRequest(interview=name) | SpecUpload(spec=name) if address.role == "pm":
+            return name
+        case _:
+            return address.id
 
 
 class WatchedServer(MemoryServer):
@@ -151,7 +201,7 @@ class WatchedServer(MemoryServer):
             if kind == "journal":
                 self._monitor.check_record(decode_record(data))
             elif kind == "dead":
-                self._monitor.buried.add(data)
+                self._monitor.buried.add(headers.get(MESSAGE_ID, ""))
             elif kind in ("request", "reply", "spec", "work", "event"):
                 self._monitor.check_send(headers[MESSAGE_ID], data)
         return acknowledged
@@ -162,5 +212,5 @@ class WatchedServer(MemoryServer):
             _, _, stream, _, _, sequence, *_ = ack_subject.split(".")
             message = self.streams[stream].messages.get(int(sequence)) if stream in self.streams else None
             if message is not None:
-                self._monitor.check_acknowledgement(message.data)
+                self._monitor.check_acknowledgement(message)
         super().settle(ack_subject, verb, delay_seconds)

@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import textwrap
 from collections import Counter
 
 import msgspec
@@ -17,6 +18,7 @@ STORIES = ("s-1", "s-2", "s-3", "s-4")
 INTERVIEWS = ("talk-1", "talk-2")
 SECONDS_MAX = BAD_SECONDS + 4 * 3600.0
 TRACE_LINES = 60
+VIOLATIONS_SHOWN = 5
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,10 +37,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     def report(self) -> str:
         """For whoever has to find the bug: what was violated, the end of the trace, and how to see it again."""
-        said = "\n".join(f"seed {self.seed}: {violation}" for violation in self.violations)
+        said = "\n".join(self._say(violation) for violation in self.violations[:VIOLATIONS_SHOWN])
+        left = len(self.violations) - VIOLATIONS_SHOWN
+        said += f"\nseed {self.seed}: and {left} more" if left > 0 else ""
         first = next((n for n, line in enumerate(self.trace) if " monitor: " in line), len(self.trace) - 1)
         shown = "\n".join(self.trace[max(0, first - TRACE_LINES) : first + 1])
         return f"{shown}\n{said}\nagain: make simulate SEED={self.seed} SEEDS=1"
+
+    def _say(self, violation: Violation) -> str:
+        return f"seed {self.seed}: {violation}\n{textwrap.indent(violation.details, '    ')}".rstrip()
 
 
 def play_seed(seed: int) -> Run:
@@ -54,7 +61,7 @@ def play_seed(seed: int) -> Run:
         theatre.make_network = fates.network
         theatre.outside.slowness, theatre.outside.breakage = fates.slowness, fates.breakage
         for work in (theatre.answer_asks(), theatre.watch_health(), *fates.befall(theatre)):
-            loop.create_task(work)
+            theatre.have_done(work)
         await theatre.open(*ACTORS)
         for story in STORIES:
             await theatre.order(story)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.__main__ import seed_of_the_day
 from tests.simulation.bugs import BUGS
-from tests.simulation.playbill import play_seed
+from tests.simulation.playbill import Run, play_seed
 
 SEEDS = 200
 CHUNKS = 10
@@ -25,12 +25,30 @@ def test_a_company_survives_its_fates(chunk: int) -> None:
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    BUGS[bug](monkeypatch)
+    planted = BUGS[bug]
+    planted.plant(monkeypatch)
 
-    found = next((run for run in map(play_seed, range(SEEDS)) if run.violations), None)
+    found = first_to_violate(planted.violates)
 
     assert found is not None, f"{SEEDS} seeds have not found: {bug}"
     assert f"make simulate SEED={found.seed} SEEDS=1" in found.report()
+
+
+def test_a_crash_is_reported_with_the_place_where_it_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    BUGS["a crash"].plant(monkeypatch)
+
+    found = first_to_violate("nobody crashes")
+
+    assert found is not None
+    assert "    KeyError: " in found.report()
+    assert "tests/simulation/bugs.py:" in found.report()
+    assert not any("bugs.py" in line for line in found.trace)
+
+
+def first_to_violate(invariant: str) -> Run | None:
+    """The first of the seeds that violates it."""
+    runs = map(play_seed, range(SEEDS))
+    return next((run for run in runs if invariant in {each.invariant for each in run.violations}), None)
 
 
 def test_the_same_seed_has_the_same_trace_in_every_process() -> None:

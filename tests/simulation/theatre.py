@@ -7,12 +7,11 @@ a person who answers asks, a health monitor that broadcasts a restore when the m
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from actors.core.effects import Effect
-from actors.errors import LostSessionError
 from actors.hosting.host import Ending
 from actors.hosting.playing import play
 from bus.bus import Bus
@@ -29,6 +28,8 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE_SECONDS = 20
 ACK_WAIT_SECONDS = 60.0
 PROBE_SECONDS = 30.0
+CRASHES_MAX = 3
+"""After so many crashes of its own an actor is not started again: the budget of its supervisor is spent."""
 SUBJECTS = Subjects("theatre")
 
 Act = str
@@ -93,6 +94,7 @@ class Theatre:
         """What tells a process to leave."""
         self.restarts = True
         self.endings: list[tuple[str, str]] = []
+        self.crashes: Counter[str] = Counter()
         self.superseded: set[str] = set()
         self.disturbances = 0
         """How many processes ended before their time: each may repeat what it had in hand."""
@@ -101,6 +103,7 @@ class Theatre:
         self._letters = 0
         self._requeued: set[str] = set()
         self.closing = False
+        loop.set_exception_handler(self._overhear)
 
     def now(self) -> datetime:
         """The time of day."""
@@ -129,27 +132,30 @@ class Theatre:
         world = World(self, process, self.make_network(process.name))
         told = self.told[process.name] = self.loop.create_future()
         self.monitor.say(process.name, "starts")
+        ending: Ending | BaseException
         try:
-            ending: Any = await play(world, self.parts[machine], name, told)
-        except LostSessionError as error:
+            ending = await play(world, self.parts[machine], name, told)
+        except (Exception, asyncio.CancelledError) as error:
+            # A process that is killed here is not cancelled but never runs again: so this is its own doing.
             ending = error
         self.loop.in_world(0.0, self._ended, process, actor, ending)
 
-    def _ended(self, process: Process, actor: str, ending: Ending | LostSessionError) -> None:
-        what = ending.value if isinstance(ending, Ending) else "lost"
-        self.monitor.say(process.name, f"ends: {what}")
+    def _ended(self, process: Process, actor: str, ending: Ending | BaseException) -> None:
+        what = self.monitor.check_ending(process.name, ending)
         self.endings.append((process.name, what))
-        self.monitor.check_ending(process.name, ending)
         process.is_alive = False
-        if what in ("lost", "left"):
+        if what in ("lost", "left", "unreachable", "crashed"):
             self.disturbances += 1
         if what == "error":
             self.loop.in_world(0.0, self._requeue)
+        if what == "crashed":
+            self.crashes[actor] += 1
         if self.processes.get(actor) is process and not self.closing:
             self.loop.in_world(0.05, self._start_again, process, actor)
 
     def _start_again(self, process: Process, actor: str) -> None:
-        if self.processes.get(actor) is process and self.restarts and not self.closing:
+        is_given_up = self.crashes[actor] >= CRASHES_MAX
+        if self.processes.get(actor) is process and self.restarts and not self.closing and not is_given_up:
             self.start(actor)
 
     def _requeue(self) -> None:
@@ -158,7 +164,7 @@ class Theatre:
             story, _, run = session.rpartition(".")
             if story and records[-1].state_to == "ERROR" and session not in self._requeued:
                 self._requeued.add(session)
-                self.loop.create_task(self.order(story, int(run) + 1))
+                self.have_done(self.order(story, int(run) + 1))
 
     # What can happen to a process.
 
@@ -192,6 +198,19 @@ class Theatre:
         return next((actor for actor, current in self.processes.items() if current is process), None)
 
     # The audience.
+
+    def have_done(self, work: Coroutine[Any, Any, None]) -> None:
+        """Have the world do something meanwhile; should that fail, nobody may believe that it was done."""
+        self.loop.create_task(work).add_done_callback(self._check_done)
+
+    def _check_done(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.monitor.check_ending("world", error)
+
+    def _overhear(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback has failed: asyncio would only log that."""
+        self.monitor.check_ending("callback", context.get("exception") or RuntimeError(context["message"]))
 
     async def order(self, story: str, run: int = 1) -> None:
         """Put a story on the queue, as the architect would."""
