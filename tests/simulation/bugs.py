@@ -63,6 +63,18 @@ def forgotten_effect(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Runner, "_pick_up", pick_up)
 
 
+def effect_run_twice(patch: pytest.MonkeyPatch) -> None:
+    """A resume runs again what was in hand, and then again."""
+    genuine = Runner._pick_up
+
+    async def pick_up(self: Any) -> None:
+        await genuine(self)
+        for effect in self.session.open.values():
+            self._start(effect)
+
+    patch.setattr(Runner, "_pick_up", pick_up)
+
+
 def no_fence(patch: pytest.MonkeyPatch) -> None:
     """An append does not say after what it comes."""
 
@@ -117,6 +129,7 @@ BUGS = {
     ),
     "no dedupe": Bug(no_dedupe, "a message is taken once"),
     "a resume that forgets an effect": Bug(forgotten_effect, "everything comes to its end"),
+    "a resume that runs an effect twice": Bug(effect_run_twice, "a crash repeats at most what was in hand"),
     "no fence": Bug(no_fence, "one writer"),
     "an ignored event in SUSPEND": Bug(ignored_in_suspend, "everything comes to its end"),
     "a crash": Bug(crash, "nobody crashes"),

@@ -114,10 +114,18 @@ def _check_outcome(theatre: Theatre, fates: Fates, *, is_over: bool) -> None:
     for line, times in Counter(theatre.outside.announcements.values()).items():
         if times > 1:
             monitor.violate("each outside result is there once", f"{line}: {times} times")
-    again = sum(times - 1 for times in Counter(pay.effect for pay in theatre.outside.payments).values())
-    allowed = theatre.disturbances
-    if again > allowed:
-        monitor.violate("a crash repeats at most what was in hand", f"{again} payments again, {allowed} crashes")
+    _check_payments(theatre, fates)
     for process, ending in theatre.endings:
         if ending == "lost" and process not in fates.touched and process not in theatre.superseded:
             monitor.violate("nobody is falsely fenced", process)
+
+
+def _check_payments(theatre: Theatre, fates: Fates) -> None:
+    """Nobody pays for an effect twice, and somebody else only if whoever had it in hand has come to grief."""
+    payers: dict[str, list[str]] = {}
+    for payment in theatre.outside.payments:
+        payers.setdefault(payment.effect, []).append(payment.incarnation)
+    excused = theatre.disturbed | fates.touched
+    for effect, paid in payers.items():
+        if len(paid) > len(set(paid)) or not excused.issuperset(paid[:-1]):
+            theatre.monitor.violate("a crash repeats at most what was in hand", f"{effect}: paid by {', '.join(paid)}")

@@ -96,8 +96,8 @@ class Theatre:
         self.endings: list[tuple[str, str]] = []
         self.crashes: Counter[str] = Counter()
         self.superseded: set[str] = set()
-        self.disturbances = 0
-        """How many processes ended before their time: each may repeat what it had in hand."""
+        self.disturbed: set[str] = set()
+        """Processes that were stopped or ended before their time: what they had in hand may be done again."""
         self.stopped: list[Process] = []
         self.make_network: Callable[[str], Network] = lambda _: Network()
         self._letters = 0
@@ -145,7 +145,7 @@ class Theatre:
         self.endings.append((process.name, what))
         process.is_alive = False
         if what in ("lost", "left", "unreachable", "crashed"):
-            self.disturbances += 1
+            self.disturbed.add(process.name)
         if what == "error":
             self.loop.in_world(0.0, self._requeue)
         if what == "crashed":
@@ -172,7 +172,7 @@ class Theatre:
         """Kill -9, and the supervisor starts the next one."""
         self.monitor.say(process.name, "is killed")
         process.is_alive = False
-        self.disturbances += 1
+        self.disturbed.add(process.name)
         actor = self._actor_of(process)
         if actor is not None:
             self.loop.in_world(0.05, self._start_again, process, actor)
@@ -181,7 +181,7 @@ class Theatre:
         """SIGSTOP, perhaps a successor at once, and SIGCONT later."""
         self.monitor.say(process.name, "is stopped")
         process.is_stopped = True
-        self.disturbances += 1
+        self.disturbed.add(process.name)
         self.stopped.append(process)
         actor = self._actor_of(process)
         if actor is not None and succeed:
