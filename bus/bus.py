@@ -9,6 +9,7 @@ from bus.journal import Journal
 from bus.leases import LEASE_SECONDS, Leases
 from bus.mail import ACK_WAIT_SECONDS, Mail
 from bus.objects import Objects
+from bus.post import Post
 from bus.work import HELD_DELAY_SECONDS, WorkQueue
 from protocol.subjects import Subjects
 
@@ -31,11 +32,12 @@ class Bus:
         self.board = Board(broker, subjects)
         self.asks = Asks(self.board)
         self.objects = Objects(broker, subjects)
-        self.control = Control(broker, subjects)
+        self.post = Post(broker, subjects)
+        self.control = Control(self.post)
         self.leases = Leases(broker, subjects, lease_seconds)
         self.dead = DeadLetters(broker, subjects, self.objects)
-        self.mail = Mail(broker, subjects, self.dead, ack_wait_seconds)
-        self.work = WorkQueue(broker, subjects, self.leases, self.dead, held_delay_seconds)
+        self.mail = Mail(self.post, self.dead, ack_wait_seconds)
+        self.work = WorkQueue(self.post, self.leases, self.dead, held_delay_seconds)
 
     async def close(self) -> None:
         """End the connection."""

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from bus.broker import MESSAGE_ID, Broker, Message
+from bus.broker import Message
 from bus.following import follow
+from bus.mail import read_envelope
+from bus.post import Post
 from bus.retrying import surely
-from protocol.codec import decode_envelope, encode
 from protocol.errors import BadSubjectError, MalformedMessageError, UnsupportedSchemaError
 from protocol.messages import Envelope
-from protocol.routing import subject_of
-from protocol.subjects import ALL, Role, Subjects, parse_subject
+from protocol.subjects import ALL, Role, parse_subject
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,20 +28,20 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
 class Control:
     """The control signals of a project."""
 
-    def __init__(self, broker: Broker, subjects: Subjects) -> None:
-        self._broker = broker
-        self._subjects = subjects
-        self._stream = subjects.stream("CONTROL")
+    def __init__(self, post: Post) -> None:
+        self._broker = post.broker
+        self._subjects = post.subjects
+        self._post = post
+        self._stream = post.subjects.stream("CONTROL")
 
     async def broadcast(self, envelope: Envelope) -> int:
         """Store a signal for its recipient (`all.all`, `coder.all`, `coder.coder-1`); returns its generation."""
-        subject, data, headers = subject_of(self._subjects, envelope), encode(envelope), {MESSAGE_ID: envelope.id}
-        return (await surely(lambda: self._broker.publish(subject, data, headers))).sequence
+        return await self._post.send(self._post.seal(envelope))
 
     async def read(self, role: Role, identifier: str, after: int = 0) -> AsyncIterator[Signal]:
         """All signals for an actor after a generation, up to the newest at the time of the call."""
         async for message in self._broker.read(self._stream, self._subjects.every("control"), after + 1):
-            signal = _signal(message) if _is_for(message.subject, role, identifier) else None
+            signal = self._signal(message) if _is_for(message.subject, role, identifier) else None
             if signal is not None:
                 yield signal
 
@@ -49,7 +49,7 @@ class Control:
         """All signals for an actor after a generation, in order, for ever; what cannot be read is passed over."""
         live = self._subjects.live("control")
         async for message in follow(self._broker, self._stream, self._subjects.every("control"), live, after + 1):
-            signal = _signal(message) if _is_for(message.subject, role, identifier) else None
+            signal = self._signal(message) if _is_for(message.subject, role, identifier) else None
             if signal is not None:
                 yield signal
 
@@ -58,6 +58,14 @@ class Control:
         last = await surely(lambda: self._broker.last(self._stream, self._subjects.every("control")))
         return last.sequence if last else 0
 
+    def _signal(self, message: Message) -> Signal | None:
+        try:
+            envelope = read_envelope(message.data, self._post.letter_bytes_max)
+        except (MalformedMessageError, UnsupportedSchemaError):
+            # It stays in the stream for whoever looks; unlike mail there is nobody who waits for an answer.
+            return None
+        return Signal(generation=message.sequence, envelope=envelope)
+
 
 def _is_for(subject: str, role: str, identifier: str) -> bool:
     try:
@@ -65,11 +73,3 @@ def _is_for(subject: str, role: str, identifier: str) -> bool:
     except BadSubjectError:
         return False
     return parsed.role in (ALL, role) and parsed.id in (ALL, identifier)
-
-
-def _signal(message: Message) -> Signal | None:
-    try:
-        return Signal(generation=message.sequence, envelope=decode_envelope(message.data))
-    except (MalformedMessageError, UnsupportedSchemaError):
-        # It stays in the stream for whoever looks; unlike mail there is nobody who waits for an answer.
-        return None

@@ -6,16 +6,17 @@ hands on one message at a time and in order; what cannot be read goes to the dea
 
 from typing import Self
 
-from bus.broker import MESSAGE_ID, Broker, ConsumerPlan, Delivery
+from bus.broker import Broker, ConsumerPlan, Delivery
 from bus.dead import DeadLetters
 from bus.errors import ChannelClosedError
+from bus.post import Post
 from bus.retrying import surely
-from protocol.codec import decode_envelope, encode
-from protocol.errors import MalformedMessageError, UnsupportedSchemaError
+from protocol.codec import decode_envelope
+from protocol.errors import BadSubjectError, MalformedMessageError, UnsupportedSchemaError
 from protocol.marks import parse_message_id
 from protocol.messages import Envelope
-from protocol.routing import subject_of
-from protocol.subjects import MailKind, Role, Subjects
+from protocol.routing import parse_address
+from protocol.subjects import MailKind, Role
 
 ACK_WAIT_SECONDS = 60.0
 DELIVERIES_MAX = 100
@@ -59,13 +60,14 @@ class Letter:
 class Inbox:
     """One kind of mail of one actor or session."""
 
-    def __init__(self, broker: Broker, dead: DeadLetters, plan: ConsumerPlan, role: Role, identifier: str) -> None:
-        self._broker = broker
+    def __init__(self, post: Post, dead: DeadLetters, plan: ConsumerPlan, role: Role, identifier: str) -> None:
+        self._broker = post.broker
+        self._post = post
         self._dead = dead
         self._plan = plan
         self._role = role
         self._identifier = identifier
-        self._outages = broker.outages
+        self._outages = post.broker.outages
 
     async def open(self) -> Self:
         """Make sure that the consumer exists; what an earlier process had in hand when it died comes again at once."""
@@ -78,7 +80,7 @@ class Inbox:
         while True:
             delivery = await self._pull()
             try:
-                return Letter(self._broker, delivery, read_envelope(delivery.data))
+                return Letter(self._broker, delivery, read_envelope(delivery.data, self._post.letter_bytes_max))
             except (MalformedMessageError, UnsupportedSchemaError) as error:
                 await self._dead.bury_and_acknowledge(delivery, self._role, self._identifier, str(error))
 
@@ -99,29 +101,31 @@ class Inbox:
         await surely(lambda: self._broker.delete_consumer(self._plan.stream, self._plan.name))
 
 
-def read_envelope(data: bytes) -> Envelope:
-    """An envelope whose id can be marked as seen, or the error that says why not."""
+def read_envelope(data: bytes, bytes_max: int) -> Envelope:
+    """An envelope that can be recorded, marked as seen and answered, or the error that says why not."""
+    if len(data) > bytes_max:
+        raise MalformedMessageError(f"{len(data)} bytes are more than the {bytes_max} that a letter may have", data)
     envelope = decode_envelope(data)
     parse_message_id(envelope.id)
+    try:
+        parse_address(envelope.sender)
+    except BadSubjectError as error:
+        raise MalformedMessageError(f"its sender cannot be answered: {error}", data) from error
     return envelope
 
 
 class Mail:
     """Sending and receiving for one project."""
 
-    def __init__(
-        self, broker: Broker, subjects: Subjects, dead: DeadLetters, ack_wait_seconds: float = ACK_WAIT_SECONDS
-    ) -> None:
-        self._broker = broker
-        self._subjects = subjects
+    def __init__(self, post: Post, dead: DeadLetters, ack_wait_seconds: float = ACK_WAIT_SECONDS) -> None:
+        self._subjects = post.subjects
+        self._post = post
         self._dead = dead
         self._ack_wait_seconds = ack_wait_seconds
 
     async def send(self, envelope: Envelope) -> int:
         """Store a message for its receiver; repeating it is harmless. Returns its sequence in its stream."""
-        subject, data = subject_of(self._subjects, envelope), encode(envelope)
-        headers = {MESSAGE_ID: envelope.id}
-        return (await surely(lambda: self._broker.publish(subject, data, headers))).sequence
+        return await self._post.send(self._post.seal(envelope))
 
     async def inbox(self, kind: MailKind, role: Role, identifier: str) -> Inbox:
         """Open the inbox for one kind of mail of an actor or session."""
@@ -133,7 +137,7 @@ class Mail:
             ack_wait_seconds=self._ack_wait_seconds,
             deliveries_max=DELIVERIES_MAX,
         )
-        return await Inbox(self._broker, self._dead, plan, role, identifier).open()
+        return await Inbox(self._post, self._dead, plan, role, identifier).open()
 
     async def request(self, request: Envelope, replies: Inbox) -> Letter:
         """Send a request and wait for its answer, for ever; answers to other requests are acknowledged and dropped.

@@ -19,9 +19,7 @@ from protocol.marks import message_id
 from protocol.messages import Envelope, SpecUpload
 from protocol.routing import address
 
-INLINE_BYTES_MAX = 256 * 1024
-HEADERS_BYTES = 1024
-"""Room for the headers beside a message: the broker's limit is for both."""
+INLINE_BYTES_MAX = 192 * 1024
 CLAIMS_MAX = 100
 
 
@@ -109,7 +107,7 @@ async def _envelope(bus: Bus, claim: Published, markdown: str, now: datetime) ->
         sent_at=now,
     )
     data = markdown.encode()
-    if len(data) <= INLINE_BYTES_MAX and len(encode(envelope)) + HEADERS_BYTES <= bus.broker.message_bytes_max:
+    if len(data) <= INLINE_BYTES_MAX and len(encode(envelope)) <= bus.post.letter_bytes_max:
         return envelope
     by_reference = msgspec.structs.replace(upload, markdown="", object=await bus.objects.put(data))
     return msgspec.structs.replace(envelope, payload=by_reference)

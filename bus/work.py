@@ -10,15 +10,15 @@ from typing import Any
 
 import msgspec
 
-from bus.broker import MESSAGE_ID, Broker
 from bus.dead import DeadLetters
 from bus.leases import Lease, Leases
 from bus.mail import read_envelope
+from bus.post import Post
 from bus.retrying import surely
 from protocol.codec import encode
 from protocol.errors import BadSubjectError, MalformedMessageError, UnsupportedSchemaError
 from protocol.messages import Envelope, Story
-from protocol.subjects import Role, Subjects, check_id
+from protocol.subjects import Role, check_id
 
 HELD_DELAY_SECONDS = 5.0
 """A story whose owner lives is offered again after this long."""
@@ -53,14 +53,14 @@ class WorkQueue:
 
     def __init__(
         self,
-        broker: Broker,
-        subjects: Subjects,
+        post: Post,
         leases: Leases,
         dead: DeadLetters,
         held_delay_seconds: float = HELD_DELAY_SECONDS,
     ) -> None:
-        self._broker = broker
-        self._subjects = subjects
+        self._broker = post.broker
+        self._subjects = post.subjects
+        self._post = post
         self._leases = leases
         self._dead = dead
         self._held_delay_seconds = held_delay_seconds
@@ -69,8 +69,7 @@ class WorkQueue:
         """Put a story on the queue; repeating it is harmless."""
         if not isinstance(envelope.payload, Story):
             raise MalformedMessageError("only a story can be put on the work queue", encode(envelope))
-        subject, data = self._subjects.work(self.role, envelope.payload.story), encode(envelope)
-        return (await surely(lambda: self._broker.publish(subject, data, {MESSAGE_ID: envelope.id}))).sequence
+        return await self._post.send(self._post.seal(envelope))
 
     async def take(self, owner: str) -> Assignment:
         """The next story that nobody works on, however long it takes. `owner` is this incarnation's unique name."""
@@ -78,7 +77,7 @@ class WorkQueue:
         while True:
             delivery = await self._broker.pull(stream, consumer)
             try:
-                envelope = read_envelope(delivery.data)
+                envelope = read_envelope(delivery.data, self._post.letter_bytes_max)
                 story = _story(envelope, delivery.data)
             except (MalformedMessageError, UnsupportedSchemaError) as error:
                 await self._dead.bury_and_acknowledge(delivery, self.role, "queue", str(error))

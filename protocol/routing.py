@@ -1,8 +1,8 @@
 """Where an envelope goes: its subject follows from its kind, its payload and its addresses."""
 
 from protocol.errors import BadSubjectError
-from protocol.messages import Envelope, SpecUpload
-from protocol.subjects import ALL, ROLES, Role, Subjects
+from protocol.messages import Envelope, SpecUpload, Story
+from protocol.subjects import ALL, ROLES, Role, Subjects, check_id
 
 
 def address(role: str, identifier: str) -> str:
@@ -15,7 +15,7 @@ def parse_address(text: str) -> tuple[Role, str]:
     role, _, identifier = text.partition(".")
     for known in ROLES:
         if role == known and identifier:
-            return known, identifier
+            return known, check_id(identifier)
     raise BadSubjectError(text[:100], f"an address is <role>.<id>, the role one of {', '.join(ROLES)}")
 
 
@@ -29,6 +29,8 @@ def subject_of(subjects: Subjects, envelope: Envelope) -> str:
             return subjects.control(role or ALL, identifier or ALL)
         case "REQUEST" if isinstance(envelope.payload, SpecUpload):
             return subjects.spec(*parse_address(envelope.recipient))
+        case "REQUEST" if isinstance(envelope.payload, Story):
+            return subjects.work("coder", envelope.payload.story)
         case "REQUEST":
             return subjects.request(*parse_address(envelope.recipient))
         case "RESPONSE":

@@ -245,10 +245,32 @@ async def test_a_letter_that_cannot_be_shown_hides_no_other(world: World) -> Non
 
 async def test_a_message_that_is_too_large_is_refused_with_its_size(world: World) -> None:
     bus = await world.bus()
-    huge = an_envelope(Question(story="s-1", question="x" * (bus.broker.message_bytes_max + 1)))
+    huge = an_envelope(Question(story="s-1", question="x" * bus.post.letter_bytes_max))
 
     with pytest.raises(MessageTooLargeError, match="object store"):
         await bus.mail.send(huge)
+
+
+@pytest.mark.parametrize("sender", ["nobody", "ceo.main", "coder.", "coder.no such name", "coder.a*"])
+async def test_a_letter_whose_sender_cannot_be_answered_is_dead(world: World, sender: str) -> None:
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    await bus.mail.send(an_envelope(sender=sender, identifier="s-1.1/1/0"))
+    await bus.mail.send(an_envelope(identifier="s-1.1/2/0"))
+
+    assert (await inbox.take()).envelope.id == "s-1.1/2/0"
+    assert ["cannot be answered" in letter.reason async for letter in bus.dead.all()] == [True]
+
+
+async def test_a_letter_that_no_record_could_hold_is_dead(world: World) -> None:
+    bus = await world.bus()
+    inbox = await bus.mail.inbox("request", "architect", "main")
+    huge = encode(an_envelope(Question(story="s-1", question="x" * bus.post.letter_bytes_max)))
+    await bus.broker.publish(world.subjects.request("architect", "main"), huge)
+    await bus.mail.send(an_envelope(identifier="s-1.1/2/0"))
+
+    assert (await inbox.take()).envelope.id == "s-1.1/2/0"
+    assert ["that a letter may have" in letter.reason async for letter in bus.dead.all()] == [True]
 
 
 async def test_a_delivery_limit_leaves_a_dead_letter_and_the_message_can_be_replayed(world: World) -> None:
