@@ -16,7 +16,7 @@ from actors.hosting.host import Ending
 from actors.hosting.playing import play
 from bus.bus import Bus
 from bus.topology import apply_topology, plan_topology
-from protocol.messages import AnyPayload, Envelope, InterviewRequest, Restore, Story
+from protocol.messages import AnyPayload, Envelope, InterviewRequest, Restore, SpecUpload, Story
 from protocol.subjects import Subjects
 from tests.actors.understudies.outside import BASE, Payment
 from tests.actors.understudies.parts import parts
@@ -220,6 +220,11 @@ class Theatre:
     async def talk(self, interview: str) -> None:
         """Ask the PM for an interview."""
         await self.office.mail.send(self.letter(InterviewRequest(interview=interview), "pm.main", "REQUEST"))
+
+    async def upload(self, interview: str, revision: int = 1) -> None:
+        """Give the PM a finished spec for an interview."""
+        spec = SpecUpload(spec=interview, revision=revision, markdown="# Spec")
+        await self.office.mail.send(self.letter(spec, "pm.main", "REQUEST"))
 
     async def broadcast(self, payload: AnyPayload, recipient: str = "all.all") -> int:
         """Send a control signal."""

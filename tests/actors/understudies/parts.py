@@ -3,7 +3,7 @@
 from functools import partial
 
 from actors.hosting.part import Part
-from protocol.messages import Envelope, InterviewRequest
+from protocol.messages import Envelope, InterviewRequest, SpecUpload
 from tests.actors.understudies.architect import ARCHITECT
 from tests.actors.understudies.coder import CODER
 from tests.actors.understudies.outside import Outside, executors_of
@@ -21,4 +21,8 @@ def parts(outside: Outside) -> dict[str, Part]:
 
 
 def _interview_of(envelope: Envelope) -> str | None:
-    return envelope.payload.interview if isinstance(envelope.payload, InterviewRequest) else None
+    match envelope.payload:
+        case InterviewRequest(interview=name) | SpecUpload(spec=name):
+            return name
+        case _:
+            return None

@@ -1,4 +1,4 @@
-"""A PM: an interview that becomes a spec, and is over when the architect approves of it."""
+"""A PM: an interview that becomes a spec, or one that is uploaded; it is over when the architect approves of it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from actors.core.effects import Send
 from actors.core.events import Entered, Finished, Received, Signalled
 from actors.core.session import Session
 from protocol.machines.pm import PM as PM_MACHINE
-from protocol.messages import ApprovalRequest, ApprovalResult, Envelope, InterviewRequest
+from protocol.messages import ApprovalRequest, ApprovalResult, Envelope, InterviewRequest, SpecUpload
 from tests.actors.understudies.effects import (
     THE_ARCHITECT,
     Announce,
@@ -33,7 +33,10 @@ class Pm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def decide_pm(pm: Pm, event: Happening) -> Decision[Pm]:
-    """Talk, draft, submit, and leave when the architect is content."""
+    """Talk, draft, submit, and leave when the architect is content.
+
+    A finished spec needs no talk. Whichever of request and upload comes second waits, and means nothing in the end.
+    """
     if isinstance(event, Signalled) or (isinstance(event, Finished) and isinstance(event.result, Announced)):
         return ignore(pm)
     return STATES[pm.state](pm, event)
@@ -43,14 +46,22 @@ def _waiting(pm: Pm, event: Happening) -> Decision[Pm]:
     match event:
         case Entered() if pm.interview and not pm.submitted:
             return go(pm, "INTERVIEWING")
-        case Received(message=Envelope(payload=InterviewRequest(interview=interview))):
-            return go(msgspec.structs.replace(pm, interview=interview), "INTERVIEWING")
+        case Received(message=Envelope(payload=InterviewRequest() | SpecUpload() as wish)):
+            return ignore(pm) if pm.submitted else _begin(pm, wish)
         case Received(message=Envelope(payload=ApprovalResult(status="APPROVED"))):
             return go(pm, "DONE", Announce(line=f"approved {pm.interview}"))
         case Received(message=Envelope(payload=ApprovalResult())):
             return go(pm, "INTERVIEWING")
         case _:
             return defer(pm)
+
+
+def _begin(pm: Pm, wish: InterviewRequest | SpecUpload) -> Decision[Pm]:
+    match wish:
+        case InterviewRequest(interview=interview):
+            return go(msgspec.structs.replace(pm, interview=interview), "INTERVIEWING")
+        case SpecUpload(spec=interview):
+            return go(msgspec.structs.replace(pm, interview=interview), "SUBMITTING")
 
 
 def _interviewing(pm: Pm, event: Happening) -> Decision[Pm]:
@@ -106,5 +117,5 @@ PM: Behaviour[Pm, Any, Any] = Behaviour(
     decide=decide_pm,
     initial=Pm(),
     session_type=Session[Pm, Effects, Results],
-    pulls={"request": frozenset({"WAITING"})},
+    pulls={"request": frozenset({"WAITING"}), "spec": frozenset({"WAITING"})},
 )
