@@ -70,6 +70,11 @@ def secret_in_login(login: str) -> str:
     return unquote(password if colon else user)
 
 
+def logins_in(url: str) -> list[str]:
+    """Every login in any text at all, valid or not, as it stands there."""
+    return [login for piece in _NEXT_SERVER.split(url) if (login := _split_server(piece)[0])]
+
+
 def redact_url(url: str) -> str:
     """For logs: any text at all, valid or not, without what stands before an @ or after a ?."""
     return ",".join(_redact_one(piece) for piece in _NEXT_SERVER.split(url))
