@@ -1,6 +1,7 @@
 """The `actor` command: run one actor's process by hand."""
 
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -17,9 +18,9 @@ from actors.exits import ActorExit
 from actors.hosting.part import Part
 from actors.logs import configure_logs
 from actors.process import prepare_bus, run_actor
-from actors.redaction import redact, remember_secrets, secrets_in
+from actors.redaction import redact, remember_secrets
 from bus.errors import BusError, BusUnreachableError, ServerError
-from bus.settings import Loaded, SettingsError, load
+from bus.settings import Loaded, SettingsError, environment_secrets, load, settings_secrets
 from protocol.errors import BadSubjectError
 from protocol.machines import MACHINES
 from protocol.subjects import check_token
@@ -68,7 +69,7 @@ def actor(  # noqa: PLR0913 -- one for each flag
     played = _find_part(machine, part)
     _check_name(identifier)
     loaded = load({"project": project, "bus.url": url}, os.environ, folder.resolve())
-    remember_secrets(secrets_in(os.environ))
+    remember_secrets(settings_secrets(loaded, os.environ))
     configure_logs(loaded.settings.log_level, actor=identifier)
     return uvloop.run(_run(played, identifier, loaded))
 
@@ -109,16 +110,24 @@ def main() -> None:
 
 def run_command(arguments: list[str]) -> int:
     """Run one command line; every failure becomes a sentence and an exit code."""
+    remember_secrets(environment_secrets(os.environ))  # first of all: even a wrong command line can hold one
     try:
         result = app(arguments, prog_name="actor", standalone_mode=False)
     except TyperException as error:
-        error.show()  # type: ignore[attr-defined]  # typer keeps the class that has it to itself
+        _show(error)
         return ActorExit.CONFIGURATION
     except KeyboardInterrupt:
         return ActorExit.INTERRUPTED
     except Exception as error:
         return _explain(error)
     return result if isinstance(result, int) else ActorExit.DONE
+
+
+def _show(error: TyperException) -> None:
+    """What typer has to say of a command line, which may hold a secret."""
+    said = io.StringIO()
+    error.show(said)  # type: ignore[attr-defined]  # typer keeps the class that has it to itself
+    sys.stderr.write(redact(said.getvalue()))
 
 
 def _explain(error: Exception) -> ActorExit:

@@ -5,7 +5,7 @@ Secrets are taken out of the whole text before any of it is cut: half a secret i
 
 import traceback
 
-from actors.redaction import redact
+from actors.redaction import printable, redact
 
 EVIDENCE_CHARACTERS_MAX = 2000
 REASON_CHARACTERS_MAX = 1000
@@ -20,11 +20,7 @@ def evidence_of(error: BaseException) -> str:
 
 def reason_of(error: BaseException) -> str:
     """The error's own words, as a reason."""
-    try:
-        text = str(error)
-    except Exception:
-        text = f"an {type(error).__name__} that cannot be printed"
-    return as_reason(text)
+    return as_reason(printable(error))
 
 
 def as_evidence(text: str) -> str:
