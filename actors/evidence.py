@@ -5,7 +5,7 @@ Secrets are taken out of the whole text before any of it is cut: half a secret i
 
 import traceback
 
-from actors.redaction import printable, redact
+from actors.redaction import clean, printable
 
 EVIDENCE_CHARACTERS_MAX = 2000
 REASON_CHARACTERS_MAX = 1000
@@ -25,20 +25,15 @@ def reason_of(error: BaseException) -> str:
 
 def as_evidence(text: str) -> str:
     """A text as it may be recorded: the end of a traceback or a log says most."""
-    clean = _clean(text)
-    if len(clean) <= EVIDENCE_CHARACTERS_MAX:
-        return clean
-    return BEGINNING_LEFT_OUT + clean[len(BEGINNING_LEFT_OUT) - EVIDENCE_CHARACTERS_MAX :]
+    whole = clean(text)
+    if len(whole) <= EVIDENCE_CHARACTERS_MAX:
+        return whole
+    return BEGINNING_LEFT_OUT + whole[len(BEGINNING_LEFT_OUT) - EVIDENCE_CHARACTERS_MAX :]
 
 
 def as_reason(text: str) -> str:
     """A text as it may be recorded: the beginning of a sentence says most."""
-    clean = _clean(text)
-    if len(clean) <= REASON_CHARACTERS_MAX:
-        return clean
-    return clean[: REASON_CHARACTERS_MAX - len(END_LEFT_OUT)] + END_LEFT_OUT
-
-
-def _clean(text: str) -> str:
-    # Half a character, such as a file name that is no UTF-8 brings along, cannot be recorded.
-    return redact(text).encode(errors="backslashreplace").decode()
+    whole = clean(text)
+    if len(whole) <= REASON_CHARACTERS_MAX:
+        return whole
+    return whole[: REASON_CHARACTERS_MAX - len(END_LEFT_OUT)] + END_LEFT_OUT

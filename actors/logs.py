@@ -1,13 +1,19 @@
-"""How actors log: one line per event, for people on a terminal, as JSON otherwise; never a secret."""
+"""How actors log: one line per event, for people on a terminal, as JSON otherwise; never a secret.
+
+Whatever a process says goes this way: what libraries log, warnings, and errors that nobody has caught.
+"""
 
 import logging
 import sys
-from collections.abc import MutableMapping
+import threading
+from contextlib import suppress
+from types import TracebackType
 from typing import Any
 
 import structlog
 
-from actors.redaction import redact_all
+from actors.lines import Lines, Output, console_renderer, render_json
+from actors.redaction import printable
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -16,26 +22,69 @@ LEVELS = {
     "error": logging.ERROR,
 }
 
+log = structlog.get_logger()
+
 
 def configure_logs(level: str, *, actor: str) -> None:
     """Log to standard error from now on, every line with the actor's name."""
-    is_terminal = sys.stderr.isatty()
-    renderer: Any = structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer(default=str)
+    output = Output(sys.stderr)
+    render = console_renderer() if sys.stderr.isatty() else render_json
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            _hide_secrets,
-            renderer,
-        ],
+        processors=[Lines(actor, render)],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: output,
         cache_logger_on_first_use=False,
     )
-    structlog.contextvars.bind_contextvars(actor=actor)
+    _hear_libraries()
+    _hear_errors()
 
 
-def _hide_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return {key: redact_all(value) for key, value in event.items()}
+def _hear_libraries() -> None:
+    """Take what libraries log, from warnings on, asyncio's errors that nobody has retrieved among them."""
+    root = logging.getLogger()
+    root.handlers[:] = [_Library()]
+    root.setLevel(logging.WARNING)
+    logging.captureWarnings(capture=True)
+
+
+class _Library(logging.Handler):
+    """Hands on what a library logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log it as a line of ours."""
+        facts: dict[str, Any] = {"logger": record.name, "detail": _text_of(record)}
+        if record.exc_info:
+            facts["exc_info"] = record.exc_info
+        level = min(record.levelno // 10 * 10, logging.CRITICAL)  # levels in between are a library's own
+        with suppress(Exception):
+            log.log(level, "library.logged", **facts)
+
+
+def _text_of(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # its arguments do not fit; logging itself would print all of them
+        return printable(record.msg)
+
+
+def _hear_errors() -> None:
+    """Take what Python would print: errors that nobody has caught, in the process, in a thread, and while cleaning."""
+    sys.excepthook = _on_error
+    sys.unraisablehook = _on_unraisable
+    threading.excepthook = _on_thread_error
+
+
+def _on_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    with suppress(Exception):
+        log.critical("process.crashed", exc_info=(kind, error, trace))
+
+
+def _on_thread_error(found: threading.ExceptHookArgs) -> None:
+    with suppress(Exception):
+        thread = found.thread.name if found.thread else ""
+        log.error("thread.crashed", thread=thread, exc_info=found.exc_value)
+
+
+def _on_unraisable(found: "sys.UnraisableHookArgs") -> None:
+    with suppress(Exception):
+        log.error("error.ignored", where=repr(found.object), detail=found.err_msg or "", exc_info=found.exc_value)

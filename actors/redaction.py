@@ -59,19 +59,24 @@ def redact(text: str) -> str:
     return _in_text.sub(HIDDEN, text)
 
 
+def clean(text: str) -> str:
+    """The text without secrets, and as UTF-8 can have it: half a character, as of a file's name, is spelled out."""
+    return redact(text).encode(errors="backslashreplace").decode()
+
+
 def redact_all(value: Any, depth: int = 0) -> Any:
-    """As `redact`, for every text in a structure; all that comes out of it are texts, numbers, lists and dicts."""
+    """As `clean`, for every text in a structure; all that comes out of it are texts, numbers, lists and dicts."""
     match value:
         case None | bool():
             return value
         case int() | float():
             return value if redact(str(value)) == str(value) else HIDDEN
         case Mapping() if depth < DEPTH_MAX:
-            return {redact(printable(key)): redact_all(each, depth + 1) for key, each in value.items()}
+            return {clean(printable(key)): redact_all(each, depth + 1) for key, each in value.items()}
         case list() | tuple() if depth < DEPTH_MAX:
             return [redact_all(each, depth + 1) for each in value]
         case _:
-            return redact(printable(value))
+            return clean(printable(value))
 
 
 def printable(value: object) -> str:

@@ -8,21 +8,8 @@ import msgspec
 import pytest
 
 from actors.redaction import HIDDEN, has_secret, redact, redact_all, remember_secrets
+from tests.actors.secret_samples import AWKWARD
 
-AWKWARD = [
-    "plain-planted-secret-1",
-    'planted "quoted" secret',
-    "planted 'apostrophe' secret",
-    "planted 'both\" quotes",
-    "planted\\back\\slash",
-    "planted\nin two lines",
-    "planted\ttab and \x1f control",
-    "planted-ümlaut-€-🔑",
-    "planted/with spaces+and%percent",
-    "planted\udce9 no UTF-8",
-    "planted-at-the-end-\\",
-    ".*planted(regular[expression",
-]
 PRINTED: dict[str, Callable[[str], str]] = {
     "raw": str,
     "repr": repr,
