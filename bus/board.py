@@ -34,8 +34,14 @@ class Board:
 
     async def get(self, key: str) -> Posted | None:
         """What stands under a key; None if nothing ever did, or it was taken down."""
-        posted = await self._last(key)
+        posted = await self.last(key)
         return None if posted is None or posted.value is None else posted
+
+    async def last(self, key: str) -> Posted | None:
+        """What was last done under a key: as `get`, but it also says that something was taken down."""
+        subject = self._subjects.key(BOARD, key)
+        message = await surely(lambda: self._broker.last(self._stream, subject))
+        return None if message is None else self._posted(message)
 
     async def put(self, key: str, value: bytes) -> int:
         """Replace whatever stands there; returns the revision."""
@@ -46,7 +52,7 @@ class Board:
         """Replace revision `expected` (0: nothing stands there); None if something else does."""
         subject = self._subjects.key(BOARD, key)
         if expected == 0:
-            taken_down = await self._last(key)
+            taken_down = await self.last(key)
             if taken_down is not None and taken_down.value is None:
                 expected = taken_down.revision
         headers = {EXPECTED_LAST_SUBJECT_SEQUENCE: str(expected)}
@@ -54,7 +60,7 @@ class Board:
             return (await surely(lambda: self._broker.publish(subject, value, headers))).sequence
         except WrongLastSequenceError:
             # Our own write whose answer was lost looks like a stranger's: the value tells.
-            posted = await self._last(key)
+            posted = await self.last(key)
             ours = posted is not None and posted.value == value and posted.revision > expected
             return posted.revision if posted is not None and ours else None
 
@@ -81,11 +87,6 @@ class Board:
         wanted = self._subjects.key(BOARD, key)
         async for message in follow(self._broker, self._stream, wanted, self._subjects.live_board):
             yield self._posted(message)
-
-    async def _last(self, key: str) -> Posted | None:
-        subject = self._subjects.key(BOARD, key)
-        message = await surely(lambda: self._broker.last(self._stream, subject))
-        return None if message is None else self._posted(message)
 
     def _posted(self, message: Message) -> Posted:
         value = None if message.headers.get(OPERATION) in ("DEL", "PURGE") else message.data

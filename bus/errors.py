@@ -15,7 +15,7 @@ BusError
 ├── FencedError                another incarnation owns the session: stop at once, run nothing more
 ├── HistoryLostError           the world's: the broker forgot an acknowledged record; a person must look
 ├── LeaseLostError             somebody else holds the lease, or nobody: stop what it covered
-├── UnknownAskError            the person's: nobody asked that
+├── UnknownAskError            the person's: nobody asks that, or no longer
 ├── AskClosedError             the person's: it is answered already
 ├── ObjectMissingError         the caller's or the world's: no object under that key
 ├── ObjectCorruptError         the world's: an object's bytes do not match its key
@@ -158,11 +158,11 @@ class LeaseLostError(BusError):
 
 
 class UnknownAskError(BusError):
-    """There is no ask `ask`."""
+    """There is no ask `ask`, or its asker has withdrawn it."""
 
     def __init__(self, ask: str) -> None:
         self.ask = ask
-        super().__init__(f"there is no ask {ask}: `bus asks` lists the open ones")
+        super().__init__(f"there is no ask {ask}, or it was withdrawn: `bus asks` lists the open ones")
 
 
 class AskClosedError(BusError):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bus.asks import ANSWERS, Ask
+from bus.asks import Ask
 from bus.bus import Bus
 from bus.cli.app import Json, app, person_bus, project_of
 from bus.cli.failures import CommandError
@@ -111,7 +111,7 @@ async def _settle(bus: Bus, identifier: str, said: str) -> str:
     except BadSubjectError as error:  # nobody can have asked under such a name
         raise UnknownAskError(identifier) from error
     given = _choose(ask, said)
-    if given is None and await bus.board.get(f"{ANSWERS}.{identifier}") is None:
+    if given is None and await bus.asks.answer_to(identifier) is None:
         raise CommandError(Exit.FAILED, f"{said!r} is not among the choices of {identifier}: {_listed(ask.choices)}")
     await bus.asks.answer(identifier, said if given is None else given, datetime.now(UTC))
     return said if given is None else given

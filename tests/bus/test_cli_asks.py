@@ -108,8 +108,19 @@ async def test_an_ask_that_nobody_asked_is_said_to_be_none(person: Person, askin
     done = await person.bus("answer", identifier, "yes")
 
     shown = identifier.replace("\x1b", "\\x1b")
-    assert done == Done(code=1, out="", err=f"bus: there is no ask {shown}: `bus asks` lists the open ones\n")
+    reason = f"there is no ask {shown}, or it was withdrawn: `bus asks` lists the open ones"
+    assert done == Done(code=1, out="", err=f"bus: {reason}\n")
     assert len(await asking.asks.open()) == 2
+
+
+async def test_a_withdrawn_ask_is_neither_listed_nor_answered(person: Person, asking: Bus) -> None:
+    await asking.asks.withdraw(OPEN.id)
+
+    listed, done = await person.bus("asks", "--json"), await person.bus("answer", OPEN.id, "yes")
+
+    assert [ask["id"] for ask in listed.data] == [CHOICE.id]
+    reason = f"there is no ask {OPEN.id}, or it was withdrawn: `bus asks` lists the open ones"
+    assert done == Done(code=1, out="", err=f"bus: {reason}\n")
 
 
 @pytest.mark.parametrize(

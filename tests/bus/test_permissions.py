@@ -3,10 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from bus.asks import Ask, Asks, ask_id
+from bus.board import Board
 from bus.broker import ROLLUP, ConsumerPlan
 from bus.errors import BrokerRefusedError, BusError, PermissionDeniedError
 from bus.jetstream.broker import JetStreamBroker
@@ -225,6 +228,21 @@ async def test_a_working_role_cannot_change_what_is_stored_or_how(server: Runnin
         assert await is_refused(broker, broker.delete_stream(changed.name))
         assert await is_refused(broker, broker.ensure_consumer(spy))
         assert await is_refused(broker, broker.connection.request(f"$JS.API.STREAM.UPDATE.{journal}", b"{}"))
+
+
+@pytest.mark.parametrize("role", WORKERS)
+async def test_a_working_role_withdraws_its_own_ask_and_no_others(server: RunningServer, role: Role) -> None:
+    other = next(each for each in WORKERS if each != role)
+    async with connected(server, role) as broker, connected(server, other) as stranger:
+        ours, theirs = (Asks(Board(each, SUBJECTS)) for each in (broker, stranger))
+        ask = Ask(id=ask_id(role, "s-1.1/4/0"), question="go on?", asked_at=datetime(2026, 1, 2, tzinfo=UTC))
+        await ours.put(ask)
+
+        assert await is_refused(stranger, theirs.withdraw(ask.id))
+        assert ask in await ours.open()
+        await ours.withdraw(ask.id)
+
+        assert ask not in await theirs.open()
 
 
 @pytest.mark.parametrize("role", WORKERS)
