@@ -5,6 +5,7 @@ ActorError
 ├── EffectCancelledError    an executor's: somebody gave the effect up before it was done
 ├── ServiceUnavailableError an executor's: a service is out of reach and retries are used up; the session suspends
 ├── UnreadableSessionError  a record that this code cannot read; a person is asked, nothing is lost
+├── RecordTooLargeError     ours: an event, a session or its effects outgrew a record; large things go elsewhere
 ├── LostSessionError        somebody else has the session now: stop, run nothing more
 └── NoExecutorError         ours: an actor names an effect that nobody performs
 """
@@ -48,6 +49,16 @@ class UnreadableSessionError(ActorError):
         self.sequence = sequence
         self.reason = reason
         super().__init__(f"record {sequence} of session {session} cannot be read: {reason}")
+
+
+class RecordTooLargeError(ActorError):
+    """The `part` of a record would have `size` bytes, and its share is `limit`."""
+
+    def __init__(self, part: str, size: int, limit: int) -> None:
+        self.part = part
+        self.size = size
+        self.limit = limit
+        super().__init__(f"the {part} of a record would have {size} bytes, over {limit}: use the object store")
 
 
 class LostSessionError(ActorError):

@@ -15,9 +15,9 @@ import structlog
 
 from actors.core.behaviour import Behaviour
 from actors.core.decision import Decision, ignore, stay
-from actors.core.effects import AskPerson, Effect, Send, Timer
+from actors.core.effects import CommonEffects, Effect
 from actors.core.events import Entered, Event, Finished, Received
-from actors.core.results import PersonAnswered, Result, TimerRang
+from actors.core.results import CommonResults, Result
 from actors.core.session import Session
 from actors.logs import configure_logs
 from actors.runtime.runner import Runner
@@ -41,8 +41,8 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 0
 
 
-Effects = Send | Timer | AskPerson | Tread
-Results = TimerRang | PersonAnswered | Trodden
+Effects = CommonEffects | Tread
+Results = CommonResults | Trodden
 
 
 def decide_walk(walk: Walk, event: Event[Effects, Results]) -> Decision[Walk]:

@@ -10,8 +10,8 @@ from protocol.messages import Envelope
 from protocol.routing import subject_of
 from protocol.subjects import Subjects
 
-LETTERS_PER_MESSAGE = 4
-"""A letter may have this part of the broker's limit: a record holds one beside the session that it led to."""
+LETTERS_PER_MESSAGE = 5
+"""A letter may have this part of the broker's limit, since a record holds one beside all that it led to."""
 
 
 class Sealed(NamedTuple):

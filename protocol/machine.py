@@ -56,7 +56,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         `suspended_from` is the state that SUSPEND was entered from, and matters only to a session that is in SUSPEND.
         """
         if state_from == state_to:
-            return self._knows(state_from)
+            return self.knows(state_from)
         return state_to in self.leads_to(state_from, suspended_from)
 
     def check(self, state_from: str, state_to: str, suspended_from: str = "") -> None:
@@ -82,7 +82,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         there is nothing left to do; None where no way leads there. A state that is not known raises
         IllegalTransitionError.
         """
-        if not self._knows(state):
+        if not self.knows(state):
             raise IllegalTransitionError(self.name, state, ERROR, ())
         if state in (ERROR, SUSPEND):
             return () if state == ERROR else (ERROR,)
@@ -102,5 +102,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
             paths.extend((*path, way) for way in ways)
         return None
 
-    def _knows(self, state: str) -> bool:
+    def knows(self, state: str) -> bool:
+        """Whether a session of this machine can be in a state, SUSPEND among them."""
         return state in self.states or state == SUSPEND

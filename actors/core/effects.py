@@ -53,3 +53,16 @@ class AskPerson(Effect, frozen=True, kw_only=True):
     question: str
     context: str = ""
     choices: tuple[str, ...] = ()
+
+
+class WithdrawAsk(Effect, frozen=True, kw_only=True):
+    """Take back a question that was given up: the runtime's own, for each AskPerson that a step cancels."""
+
+    reaches_outside: ClassVar[bool] = False
+
+    ask: str
+    """The id of the effect that asked."""
+
+
+CommonEffects = Send | Timer | AskPerson | WithdrawAsk
+"""What every actor's effects include."""

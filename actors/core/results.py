@@ -17,3 +17,11 @@ class PersonAnswered(Result, frozen=True, kw_only=True):
     """What the person said to an AskPerson."""
 
     answer: str
+
+
+class AskWithdrawn(Result, frozen=True, kw_only=True):
+    """Nobody is asked any more; the runtime's own, deciders do not hear of it."""
+
+
+CommonResults = TimerRang | PersonAnswered | AskWithdrawn
+"""What every actor's results include."""

@@ -3,7 +3,6 @@
 Pure. The live loop, the simulator and the tests that replay a journal all call `advance`, so they cannot differ.
 """
 
-import traceback
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
@@ -11,11 +10,13 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from actors.core.behaviour import Behaviour
-from actors.core.decision import Decision, Model, fail
-from actors.core.effects import Effect, Send, Timer
+from actors.core.decision import Decision, Model, fail, ignore
+from actors.core.effects import AskPerson, Effect, Send, Timer, WithdrawAsk
 from actors.core.events import ChannelClosed, Entered, Event, Failed, Failing, Finished, Received, Resumed, Signalled
 from actors.core.failures import Broken, Cancelled, Cause, Unavailable
+from actors.core.results import AskWithdrawn
 from actors.core.session import Deferred, Session, Suspension
+from actors.evidence import evidence_of, reason_of
 from protocol.machine import ERROR, SUSPEND
 from protocol.marks import message_id, was_seen, with_mark
 from protocol.messages import Envelope, Restore, Stop
@@ -24,7 +25,6 @@ M = TypeVar("M", bound=Model)
 E = TypeVar("E", bound=Effect)
 R = TypeVar("R")
 
-EVIDENCE_CHARACTERS_MAX = 2000
 replace = msgspec.structs.replace
 
 
@@ -88,6 +88,15 @@ def advance(
             return _decided(behaviour, session, event)
 
 
+def refuse(
+    behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Event[E, R], cause: Cause, *, bare: bool = False
+) -> Step[M, E, R]:
+    """The step to ERROR instead of one that cannot be recorded or sent; `bare`, without any effect of ERROR's own."""
+    taken, _ = _take(session, event)
+    step = _fail(behaviour, session, taken, event, fail(session.model, cause))
+    return replace(step, effects=(), runs=(), session=replace(step.session, open={})) if bare else step
+
+
 def _decided(behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Event[E, R]) -> Step[M, E, R]:
     taken, effect = _take(session, event)
     decision = _judge(behaviour, taken, event, effect)
@@ -125,10 +134,17 @@ def _take(session: Session[M, E, R], event: Event[E, R]) -> tuple[Session[M, E, 
 # Deciding.
 
 
+def bug(error: Exception) -> Cause:
+    """Something of ours went wrong, where nothing may."""
+    return Cause(kind="bug", reason=f"{type(error).__name__}: {reason_of(error)}", evidence=evidence_of(error))
+
+
 def _judge(
     behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Event[E, R], effect: E | None
 ) -> Decision[M]:
     """The decider's answer, or the runtime's own where the decider has nothing to say."""
+    if isinstance(event, Finished) and isinstance(event.result, AskWithdrawn):
+        return ignore(session.model)
     if session.suspension is not None:
         ends = _ends_suspension(behaviour, session.suspension, event)
         if ends is not None:
@@ -162,8 +178,7 @@ def _ask(behaviour: Behaviour[M, E, R], model: M, event: Event[E, R], effect: E 
         behaviour.machine.check(model.state, decision.model.state)
         assert decision.verb == "go" or decision.model.state == model.state, "only go changes the state"
     except Exception as error:
-        evidence = "".join(traceback.format_exception(error))[-EVIDENCE_CHARACTERS_MAX:]
-        return fail(model, Cause(kind="bug", reason=f"{type(error).__name__}: {error}", evidence=evidence))
+        return fail(model, bug(error))
     return decision
 
 
@@ -228,7 +243,8 @@ def _fail(
     path = behaviour.machine.path_to_error(before.state)
     if not path:
         return _step(before, taken, event, decision.effects)
-    changed = replace(taken, model=_in_state(taken.model, path[0]), failing=decision.cause, suspension=None, open={})
+    kept = {key: each for key, each in taken.open.items() if isinstance(each, WithdrawAsk)}
+    changed = replace(taken, model=_in_state(taken.model, path[0]), failing=decision.cause, suspension=None, open=kept)
     if path[0] == ERROR:
         return _enter(behaviour, before, changed, event, decision)
     return _step(before, changed, event, decision.effects)
@@ -267,7 +283,7 @@ def _restore(session: Session[M, E, R], event: Signalled) -> Step[M, E, R]:
         heard=max(session.heard, event.generation),
     )
     step = _step(session, changed, event)
-    return replace(step, runs=tuple(still_open[key] for key in suspension.parked))
+    return replace(step, runs=tuple(still_open[key] for key in suspension.parked if key in still_open))
 
 
 # The new session.
@@ -286,22 +302,44 @@ def _step(
     cancels: Iterable[str] = (),
 ) -> Step[M, E, R]:
     n = before.n + 1
-    named: tuple[Any, ...] = tuple(
-        _named(effect, message_id(before.id, n, k), event) for k, effect in enumerate(effects)
-    )
+    after = _without_suspension(after)
     unwanted = frozenset(cancels)
     kept = {key: each for key, each in after.open.items() if _tag(each) not in unwanted}
+    cancelled = tuple(key for key in before.open if key not in kept and key != _answered(event))
+    named = _name((*effects, *_withdrawals(before, cancelled)), before.id, n, event)
     started = tuple(effect for effect in named if not isinstance(effect, Send))
-    now_open = {**kept, **{effect.id: effect for effect in started}}
     since = before.since if before.since and after.state == before.state else event.at
     return Step(
-        session=replace(after, n=n, open=now_open, since=since),
+        session=replace(after, n=n, open={**kept, **{effect.id: effect for effect in started}}, since=since),
         event=event,
         state_from=before.state,
         effects=named,
         runs=started,
-        cancelled=tuple(key for key in before.open if key not in now_open),
+        cancelled=cancelled,
     )
+
+
+def _without_suspension(session: Session[M, E, R]) -> Session[M, E, R]:
+    """A session that has left SUSPEND otherwise than by a restore no longer wants what waited there."""
+    suspension = session.suspension
+    if suspension is None or session.state == SUSPEND:
+        return session
+    gone = {suspension.timer, *suspension.parked}
+    still_open = {key: each for key, each in session.open.items() if key not in gone}
+    return replace(session, suspension=None, open=still_open)
+
+
+def _answered(event: Event[E, R]) -> str:
+    return event.effect if isinstance(event, Finished | Failed) else ""
+
+
+def _withdrawals(before: Session[M, E, R], cancelled: tuple[str, ...]) -> tuple[Effect, ...]:
+    """A person is not left with a question that nobody waits for any more."""
+    return tuple(WithdrawAsk(ask=key) for key in cancelled if isinstance(before.open[key], AskPerson))
+
+
+def _name(effects: Iterable[Effect], session: str, n: int, event: Event[E, R]) -> tuple[Any, ...]:
+    return tuple(_named(effect, message_id(session, n, k), event) for k, effect in enumerate(effects))
 
 
 def _named(effect: Effect, identifier: str, event: Event[E, R]) -> Effect:

@@ -5,11 +5,20 @@ late, the work queue and the journal are right.
 """
 
 import msgspec
+import structlog
 
 from actors.core.events import Received
 from actors.hosting.host import AnyRunner, Ending, Host, ending_of
 from actors.runtime.tenure import owner_name
+from bus.board import Posted
 from protocol.codec import encode
+from protocol.errors import BadSubjectError
+from protocol.subjects import check_id
+
+log = structlog.get_logger()
+
+ACK_PREFIX = "$JS.ACK."
+"""Whatever settles a delivery begins so: nothing else is sent to where a board says."""
 
 
 class Hosted(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,9 +42,12 @@ async def _find_story(host: Host) -> AnyRunner | None:
     """The story that an earlier process of this actor had, unless somebody else has it by now."""
     board, work = host.world.bus.board, host.world.bus.work
     posted = await board.get(host.board_key)
-    if posted is None or posted.value is None:
+    hosted = _read(posted)
+    if hosted is None:
+        if posted is not None:
+            log.warning("board.unreadable", key=posted.key)
+            await board.take_down(host.board_key)
         return None
-    hosted = msgspec.json.decode(posted.value, type=Hosted)
     holder = await host.world.bus.leases.holder(work.lease_key(hosted.story))
     predecessor = holder.owner if holder and holder.owner.partition("/")[0] == host.actor else ""
     owner = owner_name(host.world, host.actor)
@@ -49,6 +61,19 @@ async def _find_story(host: Host) -> AnyRunner | None:
         await host.tenure.hand_back()
     await board.take_down(host.board_key)
     return None
+
+
+def _read(posted: Posted | None) -> Hosted | None:
+    """What an earlier process wrote; None for anything else, since the queue and the journal know better anyway."""
+    if posted is None or posted.value is None:
+        return None
+    try:
+        hosted = msgspec.json.decode(posted.value, type=Hosted)
+        check_id(hosted.session)
+        check_id(hosted.story)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadSubjectError):
+        return None
+    return hosted if hosted.ack_subject.startswith(ACK_PREFIX) else None
 
 
 async def _take_story(host: Host) -> AnyRunner:

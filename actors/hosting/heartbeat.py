@@ -29,3 +29,5 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sessions: tuple[Playing, ...] = ()
     ready: bool = False
     paused: bool = False
+    unreadable: tuple[str, ...] = ()
+    """Sessions that wait for a person, because this code cannot read their records."""

@@ -28,6 +28,9 @@ log = structlog.get_logger()
 STOP_SECONDS = 10.0
 """How long a process that was told to leave may take for what is in hand."""
 
+RELEASE_SECONDS = 2.0
+"""How long it may then take to give up its presence; without a broker that ends by itself, when the lease does."""
+
 AnyRunner = Runner[Any, Any, Any]
 AnySession = Session[Any, Any, Any]
 
@@ -55,8 +58,9 @@ class Host:
         self._stop_seconds = stop_seconds
         self._runners: dict[str, AnyRunner] = {}
         self._started_at = world.now()
+        self._unreadable: set[str] = set()
         self._ready = False
-        self._stopping = False
+        self.stopping = False
 
     @property
     def board_key(self) -> str:
@@ -65,49 +69,69 @@ class Host:
 
     async def run(self, play: "Play", told: "asyncio.Future[None]") -> Ending:
         """Play until the end, or until `told` is done. LostSessionError: another process is this actor now."""
+        if not await until_first(self._begin(), _wait(told)):
+            return Ending.LEFT
+        ending: Ending = await until_first(self.tenure.keep(), play(self), self._leave(told))
+        await until_first(self.tenure.release(), self.world.sleep(RELEASE_SECONDS))
+        return ending
+
+    async def _begin(self) -> bool:
         self.tenure = await Tenure.begin(self.world, self.role, self.actor, self.heartbeat)
         await self.signals.catch_up()
         self._ready = True
-        ending: Ending = await until_first(self.tenure.keep(), play(self), self._leave(told))
-        await self.tenure.release()
-        return ending
+        return True
 
     async def _leave(self, told: "asyncio.Future[None]") -> Ending:
         """Once told, by the machine's signal or the company's, begin nothing new, and go when the time is up."""
         await until_first(self.signals.listen(), _wait(told))
-        self._stopping = True
+        self.stopping = True
         for runner in self._runners.values():
             runner.stop()
-        if self._runners:
+        is_opening = self.tenure.claim is not None and not self._unreadable
+        if self._runners or is_opening:  # a story that was just taken is recorded, so that the next process has it
             await self.world.sleep(self._stop_seconds)
         return Ending.LEFT
 
     async def open(self, session: str) -> AnyRunner:
-        """A runner for a session, from its last record if there is one."""
-        behaviour, attempt = self.part.behaviour, 1
-        while (entry := await self.world.bus.journal.last(self._machine.name, session)) is not None:
+        """A runner for a session, from its last record if there is one; a person is asked while it is unreadable."""
+        attempt = 1
+        while True:
             try:
-                return Runner.resume(self.world, behaviour, self._executors, entry, self.tenure)
+                return await self.try_to_open(session)
             except UnreadableSessionError as error:
                 await self._ask_about(error, session, attempt)
                 attempt += 1
+
+    async def try_to_open(self, session: str) -> AnyRunner:
+        """As `open`; UnreadableSessionError if this code cannot read its last record."""
+        behaviour = self.part.behaviour
+        entry = await self.world.bus.journal.last(self._machine.name, session)
+        if entry is not None:
+            return Runner.resume(self.world, behaviour, self._executors, entry, self.tenure)
         fresh = behaviour.begin(session, self.signals.generation)
         return Runner(self.world, behaviour, self._executors, fresh, self.tenure)
 
     async def perform(self, runner: AnyRunner, kinds: tuple[MailKind, ...] = ()) -> AnySession:
         """Run a session, with its replies and its own mail of `kinds`, until it is over or told to leave."""
         name = runner.session.id
+        assert name not in self._runners, f"{name} is performed already"
+        self._runners[name] = runner
+        try:
+            return await self._perform(runner, kinds)
+        finally:
+            del self._runners[name]
+
+    async def _perform(self, runner: AnyRunner, kinds: tuple[MailKind, ...]) -> AnySession:
+        name = runner.session.id
         inboxes = {kind: await self.world.bus.mail.inbox(kind, self.role, name) for kind in ("reply", *kinds)}
         await self.signals.attach(runner)
-        self._runners[name] = runner
-        if self._stopping:
+        if self.stopping:
             runner.stop()
         try:
             with structlog.contextvars.bound_contextvars(session=name):
                 feeds = [feed(self.world, self.tenure, runner, inbox, kind) for kind, inbox in inboxes.items()]
                 await until_first(runner.run(), *feeds)
         finally:
-            del self._runners[name]
             self.signals.detach(runner)
         if runner.is_over:
             for inbox in inboxes.values():
@@ -119,13 +143,18 @@ class Host:
         ask = Ask(
             id=f"{self.role}.{session}.unreadable.{error.sequence}.{attempt}",
             question=f"{error}. Try again?",
-            context="Most often it was written by a newer version than this one: update, then answer.",
+            context=(
+                "Most often it was written by a newer version than this one: update, then answer. "
+                "Mail that comes for it meanwhile is kept: among the dead letters where others share its inbox."
+            ),
             choices=("try again",),
             asked_at=self.world.now(),
         )
         log.error("session.unreadable", session=session, sequence=error.sequence, reason=error.reason, ask=ask.id)
+        self._unreadable.add(session)
         await self.world.bus.asks.put(ask)
         await self.world.bus.asks.wait(ask.id)
+        self._unreadable.discard(session)
 
     def heartbeat(self) -> Mapping[str, Any]:
         """What this actor does now."""
@@ -137,6 +166,7 @@ class Host:
             sessions=sessions,
             ready=self._ready,
             paused=self.signals.paused,
+            unreadable=tuple(sorted(self._unreadable)),
         )
         facts: Mapping[str, Any] = msgspec.to_builtins(beat)
         return facts

@@ -1,15 +1,21 @@
 """Many sessions at once, each named by the messages that belong to it; those that are open stand on the board."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
 
 from actors.core.events import Received
 from actors.core.step import is_repeated
-from actors.hosting.host import AnyRunner, AnySession, Ending, Host
+from actors.errors import UnreadableSessionError
+from actors.hosting.host import AnyRunner, Ending, Host
 from actors.runtime.together import end_all, until_first
 from bus.mail import Inbox, Letter
 from protocol.errors import BadSubjectError
-from protocol.messages import Envelope
 from protocol.subjects import MailKind, check_id
+
+log = structlog.get_logger()
 
 
 async def play_many(host: Host) -> Ending:
@@ -25,23 +31,37 @@ class _Many:
         self._board = host.world.bus.board
         assert host.part.route is not None, "only a route tells whose a message is"
         self._route = host.part.route
-        self._running: dict[str, tuple[AnyRunner, asyncio.Task[AnySession]]] = {}
+        self._opening = asyncio.Lock()
+        self._running: dict[str, AnyRunner] = {}
+        self._unreadable: set[str] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._broken: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
 
     async def play(self) -> Ending:
-        prefix = self._host.board_key
-        names = [posted.key.removeprefix(f"{prefix}.") async for posted in self._board.all(prefix)]
         try:
-            for name in names:
+            for name in await self._names():
                 await self._runner(name)
             kinds = self._host.part.behaviour.pulls
             ending: Ending = await until_first(self._until_broken(), *[self._sort(kind) for kind in kinds])
             return ending
         finally:
-            await end_all([task for _, task in self._running.values()])
+            await end_all(list(self._tasks.values()))
+
+    async def _names(self) -> list[str]:
+        """The sessions that an earlier process had open; what else lies there is taken down."""
+        prefix = f"{self._host.board_key}."
+        keys = [posted.key async for posted in self._board.all(self._host.board_key)]
+        names = [key.removeprefix(prefix) for key in keys]
+        for key, name in zip(keys, names, strict=True):
+            if not _is_name(name):
+                log.warning("board.unreadable", key=key)
+                await self._board.take_down(key)
+        return [name for name in names if _is_name(name)]
 
     async def _until_broken(self) -> Ending:
         return await self._broken
+
+    # Mail.
 
     async def _sort(self, kind: MailKind) -> None:
         """Give each message to its session, one after the other."""
@@ -53,11 +73,14 @@ class _Many:
                 pass  # the session ended just then: its next runner knows
 
     async def _hand(self, kind: MailKind, letter: Letter) -> bool:
-        event = Received(at=self._host.world.now(), message=letter.envelope, inbox=kind)
-        name = self._name(letter.envelope)
-        if name is None:
+        name = self._route(letter.envelope)
+        if name is None or not _is_name(name):
             return await self._bury(letter, "it belongs to no session that there could be")
         runner = await self._runner(name)
+        if runner is None:
+            # It cannot wait here: the mail of all other sessions is behind it.
+            return await self._bury(letter, f"session {name} cannot be read: answer its ask, then replay this letter")
+        event = Received(at=self._host.world.now(), message=letter.envelope, inbox=kind)
         if not runner.is_over:
             return await runner.hand(event, letter.acknowledge)
         if not is_repeated(runner.session, event):
@@ -65,38 +88,66 @@ class _Many:
         await letter.acknowledge()
         return True
 
-    def _name(self, envelope: Envelope) -> str | None:
-        """The session of a message; None for a name that no session can have: it comes from outside."""
-        name = self._route(envelope)
-        try:
-            return None if name is None else check_id(name)
-        except BadSubjectError:
-            return None
-
     async def _bury(self, letter: Letter, reason: str) -> bool:
-        await self._host.world.bus.dead.bury(letter.delivery, self._host.role, self._host.actor, reason)
-        await letter.acknowledge()
+        host = self._host
+        await host.world.bus.dead.bury_and_acknowledge(letter.delivery, host.role, host.actor, reason)
         return True
 
-    async def _runner(self, name: str) -> AnyRunner:
-        if name in self._running:
-            return self._running[name][0]
-        runner = await self._host.open(name)
-        if not runner.is_over:
-            await self._board.put(f"{self._host.board_key}.{name}", b"{}")
-            self._running[name] = runner, asyncio.ensure_future(self._perform(name, runner))
-        return runner
+    # Sessions.
 
-    async def _perform(self, name: str, runner: AnyRunner) -> AnySession:
+    async def _runner(self, name: str) -> AnyRunner | None:
+        """The runner of a session, opened if need be; None while nobody can read it."""
+        async with self._opening:  # two kinds of mail may ask for one session at once
+            if name in self._unreadable:
+                return None
+            if name in self._running:
+                return self._running[name]
+            try:
+                runner = await self._host.try_to_open(name)
+            except UnreadableSessionError:
+                self._unreadable.add(name)
+                self._begin(name, self._open_when_readable(name))
+                return None
+            if not runner.is_over:
+                await self._board.put(self._key(name), b"{}")
+                self._running[name] = runner
+                self._begin(name, self._perform(name, runner))
+            return runner
+
+    def _begin(self, name: str, life: Coroutine[Any, Any, None]) -> None:
+        self._tasks[name] = asyncio.ensure_future(self._watched(life))
+
+    async def _watched(self, life: Coroutine[Any, Any, None]) -> None:
+        """What one session raises ends the process: it is lost, or it is a bug."""
         try:
-            session = await self._host.perform(runner)
-            if runner.is_over:
-                await self._board.take_down(f"{self._host.board_key}.{name}")
+            await life
         except Exception as error:
             if not self._broken.done():
                 self._broken.set_exception(error)
             raise
-        del self._running[name]
-        if not runner.is_over and not self._running and not self._broken.done():
+
+    async def _perform(self, name: str, runner: AnyRunner) -> None:
+        await self._host.perform(runner)
+        if runner.is_over:
+            await self._board.take_down(self._key(name))
+        del self._running[name], self._tasks[name]
+        if self._host.stopping and not self._running and not self._broken.done():
             self._broken.set_result(Ending.LEFT)
-        return session
+
+    async def _open_when_readable(self, name: str) -> None:
+        """Ask a person about a session in a task of its own, while the others go on."""
+        await self._host.open(name)
+        self._unreadable.discard(name)
+        await self._runner(name)
+
+    def _key(self, name: str) -> str:
+        return f"{self._host.board_key}.{name}"
+
+
+def _is_name(name: str) -> bool:
+    """Whether a session can have this name: it comes from outside."""
+    try:
+        check_id(name)
+    except BadSubjectError:
+        return False
+    return True

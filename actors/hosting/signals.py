@@ -35,10 +35,15 @@ class Signals:
 
     async def attach(self, runner: Runner[Any, Any, Any]) -> None:
         """Tell a session what it has not heard, and from now on everything."""
-        self._runners.append(runner)
+        heard, before = runner.session.heard, -1
+        while before < heard < self.generation or before < 0:
+            # Read to the end before anything live is told: a session that hears a newer signal first refuses the older.
+            before = heard
+            async for signal in self._world.bus.control.read(self._role, self._actor, heard):
+                self._tell(runner, signal)
+                heard = signal.generation
         runner.paused = self.paused
-        async for signal in self._world.bus.control.read(self._role, self._actor, runner.session.heard):
-            self._tell(runner, signal)
+        self._runners.append(runner)
 
     def detach(self, runner: Runner[Any, Any, Any]) -> None:
         """The session is no longer run here."""

@@ -15,8 +15,7 @@ from protocol.subjects import MailKind
 async def feed(world: World, tenure: Tenure, runner: Runner[Any, Any, Any], inbox: Inbox, kind: MailKind) -> None:
     """Hand over what arrives, in states that take it; for ever, however the channel ends."""
     while True:
-        while not runner.takes(kind):
-            await runner.changed.wait()
+        await _until_taken(runner, kind)
         try:
             letter = await inbox.take()
         except ChannelClosedError as error:
@@ -24,4 +23,10 @@ async def feed(world: World, tenure: Tenure, runner: Runner[Any, Any, Any], inbo
             runner.offer(ChannelClosed(at=world.now(), inbox=kind, reason=error.reason))
             await asyncio.get_running_loop().create_future()
         else:
+            await _until_taken(runner, kind)  # the state may be another one by now, or the brake on
             await runner.hand(Received(at=world.now(), message=letter.envelope, inbox=kind), letter.acknowledge)
+
+
+async def _until_taken(runner: Runner[Any, Any, Any], kind: MailKind) -> None:
+    while not runner.takes(kind):
+        await runner.changed.wait()

@@ -1,7 +1,8 @@
 """Steps to records and back."""
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -11,9 +12,11 @@ from actors.core.effects import Effect, Send
 from actors.core.session import Session
 from actors.core.step import Step
 from actors.errors import UnreadableSessionError
+from bus.errors import MessageTooLargeError
 from bus.journal import Entry
+from bus.post import Sealed
 from protocol.codec import encode
-from protocol.errors import MalformedMessageError, UnsupportedSchemaError
+from protocol.errors import ProtocolError
 from protocol.messages import Envelope
 from protocol.record import Record
 from protocol.routing import address
@@ -21,6 +24,24 @@ from protocol.routing import address
 M = TypeVar("M", bound=Model)
 E = TypeVar("E", bound=Effect)
 R = TypeVar("R")
+
+
+class _AnyEffect(msgspec.Struct, frozen=True, kw_only=True):
+    effect: str
+
+
+_any_effect = msgspec.json.Decoder(_AnyEffect)
+_send = msgspec.json.Decoder(Send)
+
+
+Seal = Callable[[Envelope], Sealed]
+
+
+class Resumable(NamedTuple, Generic[M, E, R]):
+    """A session as it was after its last record, and the letters of that record, which may not have been sent."""
+
+    session: Session[M, E, R]
+    letters: list[Sealed]
 
 
 def record_of(behaviour: Behaviour[M, E, R], step: Step[M, E, R], incarnation: str) -> Record:
@@ -39,32 +60,38 @@ def record_of(behaviour: Behaviour[M, E, R], step: Step[M, E, R], incarnation: s
     )
 
 
-def session_of(behaviour: Behaviour[M, E, R], entry: Entry) -> tuple[Session[M, E, R], Record]:
-    """The session as it was after a record, whatever code wrote it; UnreadableSessionError if it cannot be read."""
+def resumable(behaviour: Behaviour[M, E, R], entry: Entry, seal: Seal) -> Resumable[M, E, R]:
+    """What a record says, whatever code wrote it; UnreadableSessionError if this code cannot read all of it."""
     try:
         record = entry.record()
         session: Session[M, E, R] = msgspec.json.decode(record.after, type=behaviour.session_type)
-    except (MalformedMessageError, UnsupportedSchemaError, msgspec.DecodeError) as error:
+        _check(behaviour, record, session)
+        sends = [_send.decode(each) for each in record.effects if _any_effect.decode(each).effect == "send"]
+        return Resumable(session, [seal(_letter(behaviour, session.id, send, record.at)) for send in sends])
+    except (ProtocolError, MessageTooLargeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableSessionError(entry.subject, entry.sequence, str(error)) from error
-    return session, record
 
 
-def sends_of(record: Record) -> list[Send]:
-    """The messages of a record, to be repeated after a crash."""
-    tags: list[dict[str, Any]] = [msgspec.json.decode(effect) for effect in record.effects]
-    return [
-        msgspec.json.decode(effect, type=Send)
-        for effect, plain in zip(record.effects, tags, strict=True)
-        if plain.get("effect") == "send"
-    ]
+def _check(behaviour: Behaviour[M, E, R], record: Record, session: Session[M, E, R]) -> None:
+    """A record can be whole and yet be none of this session's."""
+    if (session.n, session.id, session.state) != (record.n, record.session, record.state_to):
+        inside = f"{session.id}/{session.n} {session.state}"
+        raise msgspec.ValidationError(f"the session in it is at {inside}, which the record is not")
+    if record.machine != behaviour.machine.name or not behaviour.machine.knows(session.state):
+        raise msgspec.ValidationError(f"{behaviour.machine.name} has no state {session.state} of {record.machine}")
 
 
-def envelope_of(role: str, session: str, send: Send, at: datetime) -> Envelope:
-    """A message of a session: the same bytes however often it is sent."""
+def letters_of(behaviour: Behaviour[M, E, R], step: Step[M, E, R], seal: Seal) -> list[Sealed]:
+    """The letters of a step: the same bytes however often they are sent."""
+    session, at = step.session.id, step.event.at
+    return [seal(_letter(behaviour, session, each, at)) for each in step.effects if isinstance(each, Send)]
+
+
+def _letter(behaviour: Behaviour[M, E, R], session: str, send: Send, at: datetime) -> Envelope:
     return Envelope(
         id=send.id,
         kind=send.kind,
-        sender=address(role, session),
+        sender=address(behaviour.role, session),
         recipient=send.to,
         payload=send.message,
         sent_at=at,

@@ -9,23 +9,25 @@ import structlog
 
 from actors.core.behaviour import Behaviour
 from actors.core.decision import Model
-from actors.core.effects import Effect, Send
-from actors.core.events import Event, Failed, Finished, Received, Resumed, Signalled
+from actors.core.effects import Effect
+from actors.core.events import ChannelClosed, Event, Failed, Finished, Received, Resumed, Signalled
 from actors.core.failures import AnyFailure, Unavailable
 from actors.core.session import Session
 from actors.core.step import Step, advance, is_repeated, next_event
 from actors.errors import EffectCancelledError, LostSessionError
 from actors.runtime.bell import Bell
+from actors.runtime.drafts import draft_of
 from actors.runtime.executors import Executors, executor_of, failure_of
-from actors.runtime.records import envelope_of, record_of, sends_of, session_of
+from actors.runtime.records import resumable
 from actors.runtime.tenure import Tenure
 from actors.runtime.together import end_all
 from actors.runtime.world import World
-from bus.errors import BusClosedError, FencedError
+from bus.errors import BrokerRefusedError, BusClosedError, FencedError
 from bus.journal import Entry
+from bus.post import Sealed
 from protocol.machine import SUSPEND
-from protocol.messages import Restore, Story
-from protocol.subjects import MailKind
+from protocol.messages import Restore
+from protocol.subjects import MailKind, parse_subject
 
 M = TypeVar("M", bound=Model)
 E = TypeVar("E", bound=Effect)
@@ -70,7 +72,7 @@ class Runner(Generic[M, E, R]):
         self._tenure = tenure
         self.session = session
         self._sequence = 0
-        self._unsent: list[tuple[Send, datetime]] = []
+        self._unsent: list[Sealed] = []
         self._arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
         self._in_hand: dict[str, InHand] = {}
         self._held: list[E] = []
@@ -78,6 +80,7 @@ class Runner(Generic[M, E, R]):
         self._restore: Signalled | None = None
         self._paused = False
         self._stopping = False
+        self._ended = False
         self.last_event: tuple[str, datetime] | None = None
         self.changed = Bell()
         self._log = log.bind()  # once: unbound, every line would look up the whole configuration again
@@ -87,10 +90,10 @@ class Runner(Generic[M, E, R]):
         cls, world: World, behaviour: Behaviour[M, E, R], executors: Executors, entry: Entry, tenure: Tenure
     ) -> "Runner[M, E, R]":
         """Go on from the last record; UnreadableSessionError if this code cannot read it."""
-        session, record = session_of(behaviour, entry)
-        runner = cls(world, behaviour, executors, session, tenure)
+        found = resumable(behaviour, entry, world.bus.post.seal)
+        runner = cls(world, behaviour, executors, found.session, tenure)
         runner._sequence = entry.sequence
-        runner._unsent = [(send, record.at) for send in sends_of(record)]
+        runner._unsent = found.letters
         return runner
 
     # What others may ask and say.
@@ -112,6 +115,8 @@ class Runner(Generic[M, E, R]):
 
     async def hand(self, event: Event[E, R], acknowledge: Settle) -> bool:
         """Hand over a message: True when it is recorded and acknowledged, False if the session ended before."""
+        if self._ended:
+            return False
         settled = asyncio.get_running_loop().create_future()
         self._unsettled.append(settled)
 
@@ -160,6 +165,7 @@ class Runner(Generic[M, E, R]):
                     await self._take(await self._arrivals.get())
             return self.session
         finally:
+            self._ended = True
             # What is in hand stays open in the record and runs again in the next process.
             in_hand, self._in_hand = self._in_hand, {}
             await end_all([each.task for each in in_hand.values()])
@@ -169,8 +175,8 @@ class Runner(Generic[M, E, R]):
 
     async def _pick_up(self) -> None:
         """Repeat the last record's sends, claim the journal, and run again what was in hand."""
-        for send, at in self._unsent:
-            await self._send(send, at)
+        for letter in self._unsent:
+            await self._send(letter)
         if self.is_over:
             return
         parked = self.session.suspension.parked if self.session.suspension else ()
@@ -207,7 +213,7 @@ class Runner(Generic[M, E, R]):
 
     async def _go_through(self, step: Step[M, E, R] | None, settle: Settle | None = None) -> None:
         if step is not None:
-            await self._record(step)
+            step = await self._record(step)
         try:
             if settle is not None:
                 await self._world.boundary("acknowledge.before")
@@ -232,29 +238,32 @@ class Runner(Generic[M, E, R]):
             return None
         return advance(self._behaviour, self.session, event, paused=self._paused)
 
-    async def _record(self, step: Step[M, E, R]) -> None:
-        record = record_of(self._behaviour, step, self._world.incarnation)
+    async def _record(self, step: Step[M, E, R]) -> Step[M, E, R]:
+        """Store the step and its letters; returns the one that was stored, which may be that of its failure."""
+        draft = draft_of(self._world, self._behaviour, self.session, step, paused=self._paused)
         await self._world.boundary("append.before")
         asked = self._world.elapsed()
         try:
-            self._sequence = await self._world.bus.journal.append(record, self._sequence)
+            self._sequence = await self._world.bus.journal.append(draft.record, self._sequence)
         except FencedError as error:
             raise LostSessionError(self.session.id, str(error)) from error
         self._tenure.confirm(asked)
         await self._world.boundary("append.after")
-        self.session = step.session
-        self.last_event = (type(step.event).__name__, record.at)
-        for effect in step.effects:
-            if isinstance(effect, Send):
-                await self._send(effect, record.at)
+        self.session = draft.step.session
+        self.last_event = (type(draft.step.event).__name__, draft.record.at)
+        for letter in draft.letters:
+            await self._send(letter)
+        return draft.step
 
-    async def _send(self, send: Send, at: datetime) -> None:
-        envelope = envelope_of(self._behaviour.role, self.session.id, send, at)
+    async def _send(self, letter: Sealed) -> None:
         await self._world.boundary("send.before")
-        if isinstance(send.message, Story):
-            await self._world.bus.work.put(envelope)
-        else:
-            await self._world.bus.mail.send(envelope)
+        try:
+            await self._world.bus.post.send(letter)
+        except BrokerRefusedError as error:
+            self._log.error("letter.refused", message=letter.id, subject=letter.subject, reason=str(error))
+            if parse_subject(letter.subject).kind not in ("reply", "event"):
+                # Whoever waits for an answer would wait for ever; an answer that is not wanted harms nobody here.
+                self.offer(ChannelClosed(at=self._world.now(), inbox=letter.subject, reason=error.reason))
         await self._world.boundary("send.after")
 
     def _follow_up(self, step: Step[M, E, R]) -> None:

@@ -6,7 +6,7 @@ the actor is, since when, and what happened last. A coder also keeps its claim t
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from actors.errors import LostSessionError
@@ -24,12 +24,12 @@ Details = Callable[[], Mapping[str, Any]]
 class Tenure:
     """The leases in this process's hands."""
 
-    def __init__(self, world: World, presence: Lease, details: Details) -> None:
+    def __init__(self, world: World, presence: Lease, details: Details, asked: float) -> None:
         self._world = world
         self._presence = presence
         self._details = details
         self._renewing = asyncio.Lock()
-        self._confirmed = world.elapsed()
+        self._confirmed = asked
         self.claim: Claim | None = None
 
     @classmethod
@@ -38,9 +38,10 @@ class Tenure:
         key, owner = f"{role}.actor.{actor}", owner_name(world, actor)
         while True:
             earlier = await world.bus.leases.holder(key)
+            asked = world.elapsed()
             lease = await world.bus.leases.acquire(key, owner, details(), instead_of=earlier.owner if earlier else "")
             if lease is not None:
-                return cls(world, lease, details)
+                return cls(world, lease, details, asked)
 
     def confirm(self, asked: float) -> None:
         """The broker took something that only the owner can write; `asked` is when it was asked.
@@ -78,19 +79,20 @@ class Tenure:
     async def finish(self) -> None:
         """Take the story off the queue and give up the claim to it; LostSessionError if it is somebody else's."""
         async with self._renewing:  # a renewal in between would find the lease gone and take us for fenced
-            claim, self.claim = self.claim, None
-            assert claim is not None
-            try:
-                await self._world.bus.work.finish(claim)
-            except LeaseLostError as error:
-                raise LostSessionError(error.key, str(error)) from error
+            await self._give_up(self._world.bus.work.finish)
 
     async def hand_back(self) -> None:
-        """Let somebody else have the story."""
+        """Let somebody else have the story; LostSessionError if somebody has."""
         async with self._renewing:
-            claim, self.claim = self.claim, None
-            assert claim is not None
-            await self._world.bus.work.hand_back(claim)
+            await self._give_up(self._world.bus.work.hand_back)
+
+    async def _give_up(self, settle: Callable[[Claim], Awaitable[None]]) -> None:
+        claim, self.claim = self.claim, None
+        assert claim is not None
+        try:
+            await settle(claim)
+        except LeaseLostError as error:
+            raise LostSessionError(error.key, str(error)) from error
 
     async def release(self) -> None:
         """Leave, so that a successor need not wait and nobody takes us for alive."""

@@ -1,7 +1,7 @@
 """Executors that every actor has: waiting for a time, and for a person."""
 
-from actors.core.effects import AskPerson, Timer
-from actors.core.results import PersonAnswered, TimerRang
+from actors.core.effects import AskPerson, Timer, WithdrawAsk
+from actors.core.results import AskWithdrawn, PersonAnswered, TimerRang
 from actors.runtime.executors import Executors
 from actors.runtime.world import World
 from bus.asks import Ask, ask_id
@@ -9,7 +9,7 @@ from protocol.subjects import Role
 
 
 def waiting_executors(world: World, role: Role) -> Executors:
-    """Timer and AskPerson. Both can be run again at any time: what they wait for is kept elsewhere."""
+    """Timer, AskPerson and WithdrawAsk: each can be run again at any time, what they wait for is kept elsewhere."""
 
     async def wait_until_due(timer: Timer) -> TimerRang:
         assert timer.due is not None
@@ -28,4 +28,8 @@ def waiting_executors(world: World, role: Role) -> Executors:
         await world.bus.asks.put(asked)
         return PersonAnswered(answer=await world.bus.asks.wait(asked.id))
 
-    return {Timer: wait_until_due, AskPerson: ask}
+    async def withdraw(effect: WithdrawAsk) -> AskWithdrawn:
+        await world.bus.asks.withdraw(ask_id(role, effect.ask))
+        return AskWithdrawn()
+
+    return {Timer: wait_until_due, AskPerson: ask, WithdrawAsk: withdraw}

@@ -78,7 +78,7 @@ class Bus(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = 60.0
     message_bytes_max: Annotated[
-        int, Meta(ge=4 * KIB, le=64 * MIB, description="The largest message; what is larger goes to the object store.")
+        int, Meta(ge=64 * KIB, le=64 * MIB, description="The largest message; larger things go to the object store.")
     ] = 1 * MIB
     tls: Tls = Tls()
 

@@ -8,10 +8,10 @@ import pytest
 
 from actors.core.behaviour import SUSPEND_SECONDS, Behaviour
 from actors.core.decision import Decision, fail, go, stay
-from actors.core.effects import AskPerson, Timer
-from actors.core.events import ChannelClosed, Failed, Finished
+from actors.core.effects import AskPerson, Timer, WithdrawAsk
+from actors.core.events import ChannelClosed, Failed, Finished, Signalled
 from actors.core.failures import Broken, Cancelled, Cause, Unavailable
-from actors.core.results import PersonAnswered, TimerRang
+from actors.core.results import AskWithdrawn, PersonAnswered, TimerRang
 from actors.core.step import advance, next_event
 from protocol.codec import encode
 from protocol.machines import MACHINES
@@ -25,8 +25,8 @@ APPROVED = ApprovalResult(type="plan", status="APPROVED")
 DOWN = Unavailable(service="model", reason="overloaded")
 
 
-def in_planning() -> Play:
-    play = Play(CODER)
+def in_planning(behaviour: Behaviour[Any, Any, Any] = CODER) -> Play:
+    play = Play(behaviour)
     play.happen(received(a_story(), inbox="work"))
     play.finish(Prepare, Prepared(head="base"))
     return play
@@ -181,8 +181,8 @@ def test_an_exception_in_decide_is_a_bug_that_is_recorded_and_leads_to_error() -
     assert play.session.failing is not None
     assert (play.session.failing.kind, play.session.failing.reason) == ("bug", "KeyError: 'nobody thought of that'")
     assert "Traceback" in play.session.failing.evidence
-    assert play.session.open == {}
-    assert play.steps[-2].effects == ()
+    assert play.steps[-2].effects == (WithdrawAsk(id="s-1.1/3/0", ask="s-1.1/2/1"),)
+    assert list(play.session.open) == ["s-1.1/3/0"]
 
 
 def test_a_state_that_no_edge_leads_to_is_a_bug_and_nothing_of_it_has_happened() -> None:
@@ -335,7 +335,7 @@ def test_a_suspension_that_lasts_too_long_is_an_error_that_costs_no_attempt() ->
     assert play.session.failing is not None
     assert (play.session.failing.kind, play.session.failing.costs_attempt) == ("suspend_timeout", False)
     assert play.session.suspension is None
-    assert play.session.open == {}
+    assert list(map(type, play.session.open.values())) == [WithdrawAsk]
 
 
 def test_a_cancel_reaches_a_suspended_session() -> None:
@@ -347,6 +347,56 @@ def test_a_cancel_reaches_a_suspended_session() -> None:
     play.happen(signalled(Cancel(story="s-1"), 2))
 
     assert play.states[-2:] == ["SUSPEND", "ERROR"]
+
+
+def test_a_session_that_leaves_suspend_on_a_signal_forgets_what_waited_there() -> None:
+    def decide(model: Coder, event: Any) -> Decision[Coder]:
+        if isinstance(event, Signalled):
+            return go(model, "ERROR", cancel=("ask_person",))
+        return CODER.decide(model, event)
+
+    play = in_planning(msgspec.structs.replace(CODER, decide=decide))
+    play.break_down(Think, DOWN)
+
+    play.happen(signalled(Cancel(), 7))
+
+    assert (play.session.state, play.session.suspension) == ("ERROR", None)
+    assert list(map(type, play.session.open.values())) == [WithdrawAsk]
+
+
+def test_a_restore_runs_again_what_is_still_wanted_of_what_waited() -> None:
+    def decide(model: Coder, event: Any) -> Decision[Coder]:
+        if isinstance(event, Signalled):
+            return stay(model, cancel=("think",))
+        return CODER.decide(model, event)
+
+    play = in_planning(msgspec.structs.replace(CODER, decide=decide))
+    play.break_down(Think, DOWN)
+    play.happen(signalled(Cancel(), 7))
+
+    step = play.happen(signalled(Restore(), 8))
+
+    assert step is not None
+    assert (play.session.state, step.runs) == ("PLANNING", ())
+
+
+def test_an_ask_that_is_given_up_is_taken_back_and_the_decider_does_not_hear_of_it() -> None:
+    heard: list[Any] = []
+
+    def decide(model: Coder, event: Any) -> Decision[Coder]:
+        heard.append(event)
+        return stay(model, cancel=("ask_person",)) if isinstance(event, Signalled) else CODER.decide(model, event)
+
+    play = in_planning(msgspec.structs.replace(CODER, decide=decide))
+    asked = play.open(AskPerson).id
+    play.happen(signalled(Cancel(), 7))
+    assert play.open(WithdrawAsk).ask == asked
+    told = len(heard)
+
+    play.finish(WithdrawAsk, AskWithdrawn())
+
+    assert len(heard) == told
+    assert list(map(type, play.session.open.values())) == [Think]
 
 
 def test_an_unavailable_service_where_there_is_no_suspend_is_a_failure_like_any_other() -> None:

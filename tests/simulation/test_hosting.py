@@ -1,23 +1,33 @@
 """What a process does with its sessions: suspend and restore, pause, leave, take over, and fail."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 import pytest
 
+from actors.core.decision import Decision, stay
+from actors.core.effects import Send
 from actors.hosting.heartbeat import Heartbeat
+from actors.hosting.host import RELEASE_SECONDS, STOP_SECONDS
 from actors.runtime import runner as runner_module
-from actors.runtime.records import session_of as session_of_record
+from actors.runtime.records import resumable as genuine_resumable
 from bus.broker import DUPLICATE_WINDOW_SECONDS
+from bus.errors import PermissionDeniedError
 from bus.leases import Holder
-from protocol.messages import InterviewMessage, Pause, Restore, Resume, Stop, Story
+from protocol.messages import Cancel, InterviewMessage, Pause, Question, Restore, Resume, Stop, Story
 from protocol.record import Record
+from tests.actors.understudies import coder as coder_module
+from tests.actors.understudies.coder import Coder
 from tests.simulation.loop import VirtualLoop, run_virtual
-from tests.simulation.theatre import SUBJECTS, Theatre
+from tests.simulation.theatre import SUBJECTS, Stage, Theatre
+from tests.simulation.wire import Network, Wire
 
 HOUR = 3600.0
+TRACE_LINES = 40
+"""Printed for whoever looks at a test that fails."""
 
 Play = Callable[[Theatre], Awaitable[Any]]
 
@@ -28,7 +38,10 @@ def on_stage(play: Play, *actors: str) -> Theatre:
     async def main(loop: VirtualLoop) -> Theatre:
         theatre = Theatre(loop)
         await theatre.open(*(actors or ("architect.main", "coder.coder-1")))
-        await play(theatre)
+        try:
+            await play(theatre)
+        finally:
+            print("\n".join(theatre.monitor.trace[-TRACE_LINES:]))
         theatre.monitor.check_histories()
         assert theatre.monitor.violations == []
         return theatre
@@ -45,6 +58,12 @@ def states(theatre: Theatre, session: str = "s-1.1") -> list[str]:
 
 def last(theatre: Theatre, session: str = "s-1.1") -> Record:
     return theatre.monitor.records[session][-1]
+
+
+def events(theatre: Theatre, session: str, kind: str) -> list[Any]:
+    """What a session has recorded of one kind."""
+    decoded = [msgspec.json.decode(record.event) for record in theatre.monitor.records[session]]
+    return [event for event in decoded if event["event"] == kind]
 
 
 def after(record: Record) -> Any:
@@ -149,6 +168,27 @@ def test_the_company_closes_a_suspended_session_ends_and_the_others_go_on_at_the
     assert after(last(theatre))["failing"]["kind"] == "shutdown"
 
 
+def test_a_signal_that_comes_while_older_ones_are_read_is_heard_after_them() -> None:
+    async def play(theatre: Theatre) -> None:
+        await suspended(theatre)
+        theatre.restarts = False
+        theatre.kill(theatre.processes["coder.coder-1"])
+        theatre.outside.down_until = 0.0
+        await theatre.broadcast(Restore())
+        theatre.make_network = lambda _: Network(random.Random(1), delay_seconds=1.0)
+        theatre.start("coder.coder-1")
+        told: list[int] = []
+        while last(theatre).state_to == "SUSPEND":
+            told.append(await theatre.broadcast(Cancel(story="another")))
+            await asyncio.sleep(0.2)
+        assert told
+
+    theatre = on_stage(play)
+    heard = [event["generation"] for event in events(theatre, "s-1.1", "signalled")]
+    assert heard == sorted(heard)
+    assert states(theatre)[2:4] == ["SUSPEND", "PLANNING"]
+
+
 # The person's brake.
 
 
@@ -210,6 +250,48 @@ def test_what_takes_too_long_is_abandoned_and_run_again() -> None:
 
     theatre = on_stage(play)
     assert any(b'"repeats":["s-1.1/2/0"]' in bytes(record.event) for record in theatre.monitor.records["s-1.1"])
+
+
+def test_a_process_that_is_told_to_leave_goes_though_the_broker_is_out_of_reach() -> None:
+    async def play(theatre: Theatre) -> None:
+        networks: dict[str, Network] = {}
+        theatre.make_network = lambda name: networks.setdefault(name, Network())
+        theatre.restarts = False
+        theatre.outside.slowness = 5000.0
+        working = theatre.start("coder.coder-1")
+        await theatre.order("s-1")
+        await come_to(theatre, "PLANNING")
+        networks[working.name].cut_until = 10 * HOUR
+        networks["coder.coder-2-1"] = cut_off = Network()
+        cut_off.cut_until = 10 * HOUR
+        starting = theatre.start("coder.coder-2")
+        await asyncio.sleep(5)
+        began = theatre.loop.time()
+        for process in (working, starting):
+            theatre.told[process.name].set_result(None)
+        both = {(working.name, "left"), (starting.name, "left")}
+        assert await theatre.until(lambda: both <= set(theatre.endings), 60)
+        assert theatre.loop.time() - began < STOP_SECONDS + RELEASE_SECONDS + 1
+
+    on_stage(play, "architect.main")
+
+
+def test_a_process_that_is_told_to_leave_as_it_takes_a_story_leaves_it_to_the_next() -> None:
+    async def play(theatre: Theatre) -> None:
+        process = theatre.processes["coder.coder-1"]
+
+        def direct(present: Any, boundary: str) -> str:
+            if present is process and boundary == "board.before" and not theatre.told[process.name].done():
+                theatre.told[process.name].set_result(None)
+            return "go"
+
+        theatre.director = direct
+        theatre.loop.create_task(theatre.answer_asks())
+        await theatre.order("s-1")
+        await come_to(theatre, "DONE", seconds=30)
+        assert (process.name, "left") in theatre.endings
+
+    on_stage(play)
 
 
 # Two at once.
@@ -281,18 +363,18 @@ def test_a_closed_channel_is_an_error_by_the_machines_own_edge() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_an_ask_and_no_crash_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    genuine, refusals = session_of_record, iter([True, True])
+    refusals = iter([True, True])
 
-    def session_of(behaviour: Any, entry: Any) -> Any:
+    def resumable(behaviour: Any, entry: Any, seal: Any) -> Any:
         if next(refusals, False):
             entry = msgspec.structs.replace(entry, data=b'{"n": "from another time"}')
-        return genuine(behaviour, entry)
+        return genuine_resumable(behaviour, entry, seal)
 
     async def play(theatre: Theatre) -> None:
         await theatre.order("s-1")
         await come_to(theatre, "PLANNING")
         await asyncio.sleep(1)
-        monkeypatch.setattr(runner_module, "session_of", session_of)
+        monkeypatch.setattr(runner_module, "resumable", resumable)
         theatre.kill(theatre.processes["coder.coder-1"])
         for attempt in (1, 2):
             await asyncio.sleep(600)
@@ -305,6 +387,175 @@ def test_a_record_that_cannot_be_read_is_an_ask_and_no_crash_loop(monkeypatch: p
         assert theatre.started["coder.coder-1"] <= 3
 
     on_stage(play)
+
+
+def test_an_unreadable_session_holds_up_no_other_and_its_mail_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    unreadable = {"talk-1"}
+
+    def resumable(behaviour: Any, entry: Any, seal: Any) -> Any:
+        if entry.subject.rpartition(".")[2] in unreadable:
+            entry = msgspec.structs.replace(entry, data=b"{}")
+        return genuine_resumable(behaviour, entry, seal)
+
+    async def play(theatre: Theatre) -> None:
+        theatre.outside.slowness = 100.0
+        await theatre.talk("talk-1")
+        await come_to(theatre, "INTERVIEWING", "talk-1")
+        monkeypatch.setattr(runner_module, "resumable", resumable)
+        theatre.kill(theatre.processes["pm.main"])
+        await asyncio.sleep(30)
+        theatre.outside.slowness = 0.0
+        await theatre.talk("talk-1")
+        await theatre.talk("talk-2")
+        await come_to(theatre, "DONE", "talk-2")
+        (beat,) = [beat_of(holder) async for lease, holder in theatre.office.leases.all("pm")]
+        assert beat.unreadable == ("talk-1",)
+        (letter,) = [letter async for letter in theatre.office.dead.all()]
+        assert "talk-1 cannot be read" in letter.reason
+        unreadable.clear()
+        (ask,) = await theatre.office.asks.open()
+        await theatre.office.asks.answer(ask.id, "try again", theatre.now())
+        await come_to(theatre, "DONE", "talk-1")
+
+    on_stage(play, "architect.main", "pm.main")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"session": "s-1.1", "story": "no name!", "ack_subject": "$JS.ACK.x"}',
+        b'{"session": "s-1.1", "story": "s-1", "ack_subject": "callboard.theatre.control.all.all"}',
+    ],
+)
+def test_strange_words_on_the_board_cost_an_actor_nothing(data: bytes) -> None:
+    async def play(theatre: Theatre) -> None:
+        await theatre.office.board.put("actors.coder.coder-1", data)
+        await theatre.office.board.put("actors.pm.main.NoName", data)
+        theatre.loop.create_task(theatre.answer_asks())
+        await theatre.order("s-1")
+        await theatre.talk("talk-1")
+        await come_to(theatre, "DONE")
+        await come_to(theatre, "DONE", "talk-1")
+
+    on_stage(play, "architect.main", "coder.coder-1", "pm.main")
+
+
+def test_two_kinds_of_mail_that_open_one_session_at_once_are_both_recorded() -> None:
+    async def play(theatre: Theatre) -> None:
+        await theatre.upload("talk-1")
+        await theatre.talk("talk-1")
+        await come_to(theatre, "DONE", "talk-1")
+
+    theatre = on_stage(play, "architect.main", "pm.main")
+    taken = [after_event["message"]["id"] for after_event in events(theatre, "talk-1", "received")]
+    assert {"office/1/0", "office/2/0"} <= set(taken)
+
+
+HUGE = "x" * (1 << 20)
+
+
+def speaks_to_nobody(coder: Coder, _event: Any) -> Decision[Coder]:
+    return stay(coder, Send(to="nobody at all", message=Question(story="s-1", question="?")))
+
+
+def says_too_much(coder: Coder, _event: Any) -> Decision[Coder]:
+    return stay(coder, Send(to="architect.main", message=Question(story="s-1", question=HUGE)))
+
+
+def orders_what_has_no_name(coder: Coder, _event: Any) -> Decision[Coder]:
+    story = Story(story="no name!", spec="s", run=1, title="t", description="", acceptance_criteria=())
+    return stay(coder, Send(to="coder.all", message=story))
+
+
+def remembers_too_much(coder: Coder, _event: Any) -> Decision[Coder]:
+    return stay(msgspec.structs.replace(coder, head=HUGE))
+
+
+def remembers_half_a_character(coder: Coder, _event: Any) -> Decision[Coder]:
+    return stay(msgspec.structs.replace(coder, head="\ud800"))
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [speaks_to_nobody, says_too_much, orders_what_has_no_name, remembers_too_much, remembers_half_a_character],
+)
+def test_a_step_that_cannot_be_sent_or_recorded_is_an_error_of_the_session_and_no_crash_loop(
+    monkeypatch: pytest.MonkeyPatch, unfit: Any
+) -> None:
+    async def play(theatre: Theatre) -> None:
+        theatre.loop.create_task(theatre.answer_asks())
+        theatre.restarts = False
+        monkeypatch.setitem(coder_module.STATES, "CODING", unfit)
+        await theatre.order("s-1")
+        await come_to(theatre, "ERROR")
+
+    theatre = on_stage(play)
+    assert after(last(theatre))["failing"]["kind"] == "bug"
+    assert [ending for _, ending in theatre.endings] == ["error"]
+
+
+def test_a_result_that_no_record_can_hold_is_a_failed_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(theatre: Theatre) -> None:
+        theatre.loop.create_task(theatre.answer_asks())
+        theatre.restarts = False
+        monkeypatch.setattr(Stage, "write", lambda *_: "x" * theatre.office.broker.message_bytes_max)
+        await theatre.order("s-1")
+        await come_to(theatre, "ERROR")
+
+    theatre = on_stage(play)
+    failing = after(last(theatre))["failing"]
+    assert (failing["kind"], failing["reason"].partition(":")[0]) == ("effect", "RecordTooLargeError")
+
+
+def test_a_letter_that_the_broker_refuses_does_not_leave_its_sender_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine = Wire.publish
+
+    async def publish(self: Any, subject: str, data: bytes, headers: Any = None) -> Any:
+        if ".request.architect." in subject:
+            raise PermissionDeniedError(subject, "not yours")
+        return await genuine(self, subject, data, headers)
+
+    async def play(theatre: Theatre) -> None:
+        theatre.loop.create_task(theatre.answer_asks())
+        monkeypatch.setattr(Wire, "publish", publish)
+        await theatre.order("s-1")
+        await come_to(theatre, "ERROR")
+
+    theatre = on_stage(play)
+    assert after(last(theatre))["failing"]["kind"] == "channel_closed"
+
+
+def test_an_ask_that_is_given_up_is_taken_back_also_when_its_process_dies_just_then() -> None:
+    async def play(theatre: Theatre) -> None:
+        theatre.outside.slowness = 1000.0
+        await theatre.order("s-1")
+        await come_to(theatre, "PLANNING")
+        assert await theatre.until(lambda: bool(theatre.outside.payments), 60)
+        assert [ask.id for ask in await theatre.office.asks.open()] == ["coder.s-1.1.2.1"]
+        theatre.director = kill_once_after_the_cancel(theatre)
+        await theatre.broadcast(Cancel(story="s-1"))
+        await come_to(theatre, "ERROR")
+        assert await theatre.until(lambda: theatre.started["coder.coder-1"] > 2, 60)
+        assert "coder.s-1.1.2.1" not in [ask.id for ask in await theatre.office.asks.open()]
+
+    on_stage(play)
+
+
+def kill_once_after_the_cancel(theatre: Theatre) -> Any:
+    """Kill the coder between the record that gives its ask up and everything that follows from it."""
+    killed: list[str] = []
+
+    def direct(process: Any, _boundary: str) -> str:
+        is_given_up = any(b"withdraw_ask" in bytes(effect) for effect in last(theatre).effects)
+        if is_given_up and process.name == "coder.coder-1-1" and not killed:
+            killed.append(process.name)
+            return "kill"
+        return "go"
+
+    return direct
 
 
 def test_mail_that_belongs_to_no_session_is_dead_and_the_next_is_taken() -> None:

@@ -1,8 +1,8 @@
 """What understudies have done, and what comes of it."""
 
-from actors.core.effects import AskPerson, Effect, Send, Timer
+from actors.core.effects import CommonEffects, Effect
 from actors.core.events import Event
-from actors.core.results import PersonAnswered, Result, TimerRang
+from actors.core.results import CommonResults, Result
 
 THE_ARCHITECT = "architect.main"
 
@@ -54,6 +54,6 @@ class Announced(Result, frozen=True, kw_only=True):
     """The world knows."""
 
 
-Effects = Send | Timer | AskPerson | Prepare | Think | Write | Announce
-Results = TimerRang | PersonAnswered | Prepared | Thought | Written | Announced
+Effects = CommonEffects | Prepare | Think | Write | Announce
+Results = CommonResults | Prepared | Thought | Written | Announced
 Happening = Event[Effects, Results]
