@@ -3,8 +3,8 @@
 import importlib
 import io
 import os
+import signal
 import sys
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -17,10 +17,10 @@ from typer.exceptions import TyperException
 from actors.exits import ActorExit
 from actors.hosting.part import Part
 from actors.logs import configure_logs
-from actors.process import prepare_bus, run_actor
+from actors.process import run_actor
 from actors.redaction import redact, remember_secrets
 from bus.errors import BusError, BusUnreachableError, ServerError
-from bus.settings import Loaded, SettingsError, environment_secrets, load, settings_secrets
+from bus.settings import SettingsError, environment_secrets, load
 from protocol.errors import BadSubjectError
 from protocol.machines import MACHINES
 from protocol.subjects import check_token
@@ -66,17 +66,12 @@ def actor(  # noqa: PLR0913 -- one for each flag
 
     Kill it at any moment: the next process of the same name goes on where it was.
     """
-    played = _find_part(machine, part)
     _check_name(identifier)
+    configure_logs("info", actor=identifier)  # until the settings say how much
+    played = _find_part(machine, part)
     loaded = load({"project": project, "bus.url": url}, os.environ, folder.resolve())
-    remember_secrets(settings_secrets(loaded, os.environ))
     configure_logs(loaded.settings.log_level, actor=identifier)
-    return uvloop.run(_run(played, identifier, loaded))
-
-
-async def _run(part: Part, identifier: str, loaded: Loaded) -> ActorExit:
-    await prepare_bus(loaded, os.environ)
-    return await run_actor(part, identifier, loaded, os.environ)
+    return uvloop.run(run_actor(played, identifier, loaded, os.environ, prepare=True))
 
 
 def _find_part(machine: str, place: str) -> Part:
@@ -105,12 +100,15 @@ def _check_name(identifier: str) -> None:
 
 def main() -> None:
     """Entry point of the command."""
+    # Until the process listens for itself, and can say that it leaves.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ActorExit.TERMINATED))
     sys.exit(run_command(sys.argv[1:]))
 
 
 def run_command(arguments: list[str]) -> int:
     """Run one command line; every failure becomes a sentence and an exit code."""
     remember_secrets(environment_secrets(os.environ))  # first of all: even a wrong command line can hold one
+    configure_logs("info", actor="")
     try:
         result = app(arguments, prog_name="actor", standalone_mode=False)
     except TyperException as error:
@@ -139,6 +137,8 @@ def _explain(error: Exception) -> ActorExit:
             code = ActorExit.UNREACHABLE
         case _:
             code = ActorExit.CRASHED
-    is_ours = not isinstance(error, UsageError | BusError)
-    sys.stderr.write(redact("".join(traceback.format_exception(error)) if is_ours else f"actor: {error}\n"))
+    if isinstance(error, UsageError | BusError):
+        sys.stderr.write(redact(f"actor: {error}\n"))
+    else:
+        log.critical("actor.crashed", exc_info=error)
     return code

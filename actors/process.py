@@ -1,6 +1,7 @@
 """One actor's process: from the settings to an exit code."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Mapping
 from typing import Any
@@ -13,46 +14,62 @@ from actors.exits import ActorExit
 from actors.hosting.host import Ending
 from actors.hosting.part import Part
 from actors.hosting.playing import play
+from actors.redaction import remember_secrets
 from actors.runtime.world import RealWorld, World
 from bus.errors import BusClosedError
 from bus.opening import open_bus
-from bus.settings import Loaded
+from bus.settings import Loaded, environment_secrets, settings_secrets
+from bus.settings.model import Actor
 
 log = structlog.get_logger()
+
+BREAK_OFF_SECONDS = 2.0
+"""What a process may take to end after the second signal."""
 
 _ENDINGS = {Ending.DONE: ActorExit.DONE, Ending.ERROR: ActorExit.ERROR, Ending.LEFT: ActorExit.LEFT}
 
 
-async def run_actor(
+async def run_actor(  # noqa: PLR0913 -- what a process is made of, and how it differs in tests and by hand
     part: Part,
     actor: str,
     loaded: Loaded,
     environ: Mapping[str, str],
     *,
+    prepare: bool = False,
     make_world: Any = RealWorld,
 ) -> ActorExit:
-    """Be an actor until its part is played, somebody tells it to leave, or another process takes its place."""
-    settings = loaded.settings.actor
-    behaviour = msgspec.structs.replace(part.behaviour, suspend_seconds=settings.suspend_seconds)
-    part = msgspec.structs.replace(part, behaviour=behaviour)
-    told = _Told()
-    async with open_bus(loaded, environ, part.behaviour.role, prepare=False) as bus:
-        world: World = make_world(bus)
-        log.info("actor.started", machine=behaviour.machine.name, incarnation=world.incarnation)
-        code = await _play(world, part, actor, told, settings.stop_seconds)
-        log.info("actor.ended", exit=code.name.lower())
-        return code
+    """Be an actor until its part is played, somebody tells it to leave, or another process takes its place.
+
+    With `prepare` it first creates on the broker what is missing: for one that is started by hand, before anybody
+    else was there.
+    """
+    told = _Told()  # first of all: a broker that does not answer is waited for
+    remember_secrets(environment_secrets(environ) | settings_secrets(loaded, environ))
+    try:
+        if prepare:
+            await _prepare_bus(loaded, environ)
+        async with open_bus(loaded, environ, part.behaviour.role, prepare=False) as bus:
+            code = await _play(make_world(bus), part, actor, told, loaded.settings.actor)
+    except asyncio.CancelledError:
+        if told.code is None:
+            raise
+        code = told.code
+    log.info("actor.ended", exit=code.name.lower())
+    return code
 
 
-async def prepare_bus(loaded: Loaded, environ: Mapping[str, str]) -> None:
-    """Create on the broker what is missing: for an actor that is started by hand, before anybody else was there."""
+async def _prepare_bus(loaded: Loaded, environ: Mapping[str, str]) -> None:
     async with open_bus(loaded, environ, "person", migrate=False):
         return
 
 
-async def _play(world: World, part: Part, actor: str, told: "_Told", stop_seconds: float) -> ActorExit:
+async def _play(world: World, part: Part, actor: str, told: "_Told", settings: Actor) -> ActorExit:
+    behaviour = msgspec.structs.replace(part.behaviour, suspend_seconds=settings.suspend_seconds)
+    part = msgspec.structs.replace(part, behaviour=behaviour)
+    log.info("actor.started", machine=behaviour.machine.name, incarnation=world.incarnation)
+    told.let_finish()
     try:
-        ending = await play(world, part, actor, told.future, stop_seconds)
+        ending = await play(world, part, actor, told.future, settings.stop_seconds)
     except LostSessionError as error:
         log.warning("actor.fenced", reason=str(error))
         return ActorExit.FENCED
@@ -63,19 +80,37 @@ async def _play(world: World, part: Part, actor: str, told: "_Told", stop_second
 
 
 class _Told:
-    """Whether the machine has told the process to leave; a second signal ends it at once."""
+    """Whether the machine has told the process to leave.
+
+    The first signal lets it finish what it has in hand, the second breaks it off; while it starts, the first one does.
+    """
 
     def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[None] = loop.create_future()
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[None] = self._loop.create_future()
         self.code: ActorExit | None = None
+        self._has_work = False
         self._task = asyncio.current_task()
-        loop.add_signal_handler(signal.SIGTERM, self._tell, ActorExit.TERMINATED)
-        loop.add_signal_handler(signal.SIGINT, self._tell, ActorExit.INTERRUPTED)
+        self._loop.add_signal_handler(signal.SIGTERM, self._tell, ActorExit.TERMINATED)
+        self._loop.add_signal_handler(signal.SIGINT, self._tell, ActorExit.INTERRUPTED)
+
+    def let_finish(self) -> None:
+        """From here on there is something to finish."""
+        self._has_work = True
 
     def _tell(self, code: ActorExit) -> None:
-        if not self.future.done():
+        if self.code is None:
             self.code = code
             self.future.set_result(None)
-        elif self._task is not None:
+            log.info("actor.leaving", exit=code.name.lower())
+            if self._has_work:
+                return
+        else:
+            self._loop.call_later(BREAK_OFF_SECONDS, self._end, self.code)
+        if self._task is not None:
             self._task.cancel()
+
+    def _end(self, code: ActorExit) -> None:
+        """Something does not let itself be broken off; the next process picks up what was in hand as after a crash."""
+        log.warning("actor.broken_off", exit=code.name.lower())
+        os._exit(code)

@@ -24,7 +24,14 @@ from tests.nats_server import NatsServer
 ACTOR = str(Path(sysconfig.get_path("scripts")) / "actor")
 PLANTED = "sk-planted-0123456789-abcdefghijk"
 SECONDS_MAX = 30.0
+PROMPTLY_SECONDS_MAX = 4.0
+"""Less than anything that a process waits for: the broker, or what it has in hand."""
 PARTS = "tests.actors.command_parts"
+AWKWARD = "tests.actors.awkward_parts"
+CODER = ("coder", "--id", "coder-1", "--part", f"{PARTS}:CODER")
+SIGNALS = pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, ActorExit.TERMINATED), (signal.SIGINT, ActorExit.INTERRUPTED)]
+)
 ROOT = Path(__file__).parents[2]
 
 
@@ -84,6 +91,24 @@ async def ended(process: asyncio.subprocess.Process) -> tuple[int, list[Any]]:
     return process.returncode, [json.loads(line) for line in said.decode().splitlines() if line.startswith("{")]
 
 
+async def said(process: asyncio.subprocess.Process, event: str) -> None:
+    """Wait until it has logged an event."""
+    assert process.stderr is not None
+    async with asyncio.timeout(SECONDS_MAX):
+        async for line in process.stderr:
+            if line.startswith(b"{") and json.loads(line)["event"] == event:
+                return
+    raise AssertionError(f"it has ended without {event}")
+
+
+async def ended_promptly(process: asyncio.subprocess.Process) -> tuple[int, list[str]]:
+    """How it ended, and the events that it logged until then; that it says nothing else is part of the promise."""
+    async with asyncio.timeout(PROMPTLY_SECONDS_MAX):
+        _, rest = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, [json.loads(line)["event"] for line in rest.splitlines()]
+
+
 @pytest.fixture
 async def office(shared_server: NatsServer, subjects: Subjects, tmp_path: Path) -> AsyncIterator[Office]:
     async with nats_world(subjects, shared_server.url, 1) as world:
@@ -138,9 +163,31 @@ async def test_a_planted_secret_is_neither_logged_nor_recorded(office: Office) -
     assert PLANTED.encode() not in records
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, ActorExit.TERMINATED), (signal.SIGINT, ActorExit.INTERRUPTED)]
-)
+@pytest.mark.parametrize("reference", ["env:WORD", "file:{folder}/word"])
+async def test_a_secret_of_the_settings_is_neither_logged_nor_recorded(
+    office: Office, tmp_path: Path, reference: str
+) -> None:
+    secret = 'planted "word" \\ of\nBjörn'
+    word = tmp_path / "word"
+    word.write_text(secret)
+    word.chmod(0o600)
+    (tmp_path / "callboard.toml").write_text(f'[bus]\nuser = "bob"\npassword = "{reference.format(folder=tmp_path)}"\n')
+    await office.order()
+    part = ("coder", "--id", "coder-1", "--part", f"{AWKWARD}:TALKATIVE", "--directory", str(tmp_path))
+    process = await office.start(*part, WORD=secret, SAYS=secret)
+    async with asyncio.timeout(SECONDS_MAX):
+        _, said = await process.communicate()
+
+    assert process.returncode == ActorExit.ERROR
+    assert b"library.logged" in said
+    assert b"Task exception was never retrieved" in said
+    assert b"planted" not in said
+    records = b"".join([entry.data async for entry in office.bus.journal.read()])
+    assert b"ValueError" in records
+    assert b"planted" not in records
+
+
+@SIGNALS
 async def test_a_signal_ends_it_and_the_next_goes_on(office: Office, number: signal.Signals, code: ActorExit) -> None:
     await office.order()
     process = await office.start("coder", "--id", "coder-1", "--part", f"{PARTS}:CODER")
@@ -152,6 +199,84 @@ async def test_a_signal_ends_it_and_the_next_goes_on(office: Office, number: sig
         process = await office.start("coder", "--id", "coder-1", "--part", f"{PARTS}:CODER")
         await office.answer("yes")
         assert (await ended(process))[0] == ActorExit.DONE
+
+
+@SIGNALS
+async def test_a_second_signal_ends_it_at_once(office: Office, number: signal.Signals, code: ActorExit) -> None:
+    await office.order()
+    process = await office.start("coder", "--id", "coder-1", "--part", f"{AWKWARD}:SLOW")
+    await said(process, "model.called")
+    process.send_signal(number)
+    await said(process, "actor.leaving")
+    process.send_signal(number)
+
+    assert await ended_promptly(process) == (code, ["actor.ended"])
+
+
+async def test_the_first_signal_says_how_it_ended(office: Office) -> None:
+    await office.order()
+    process = await office.start("coder", "--id", "coder-1", "--part", f"{AWKWARD}:SLOW")
+    await said(process, "model.called")
+    process.send_signal(signal.SIGTERM)
+    await said(process, "actor.leaving")
+    process.send_signal(signal.SIGINT)
+
+    assert await ended_promptly(process) == (ActorExit.TERMINATED, ["actor.ended"])
+
+
+async def test_what_does_not_let_itself_be_cancelled_does_not_keep_the_process(office: Office) -> None:
+    await office.order()
+    process = await office.start("coder", "--id", "coder-1", "--part", f"{AWKWARD}:STUBBORN")
+    await said(process, "model.called")
+    process.send_signal(signal.SIGTERM)
+    await said(process, "actor.leaving")
+    process.send_signal(signal.SIGTERM)
+    await said(process, "model.held_on")
+
+    code, events = await ended_promptly(process)
+
+    assert code == ActorExit.TERMINATED
+    assert events[-1] == "actor.broken_off"
+
+
+@SIGNALS
+async def test_a_signal_is_heeded_while_nobody_answers_at_the_broker(
+    office: Office, number: signal.Signals, code: ActorExit
+) -> None:
+    process = await office.start(*CODER, NATS_URL="nats://127.0.0.1:9")
+    await said(process, "bus.unreachable")
+    process.send_signal(number)
+
+    assert await ended_promptly(process) == (code, ["actor.leaving", "actor.ended"])
+
+
+async def test_a_signal_is_heeded_while_the_broker_says_nothing(office: Office) -> None:
+    called = asyncio.Event()
+
+    async def keep_quiet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(keep_quiet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        process = await office.start(*CODER, NATS_URL=f"nats://127.0.0.1:{port}")
+        async with asyncio.timeout(SECONDS_MAX):
+            await called.wait()
+        process.send_signal(signal.SIGTERM)
+
+        assert await ended_promptly(process) == (ActorExit.TERMINATED, ["actor.leaving", "actor.ended"])
+
+
+@SIGNALS
+async def test_a_signal_is_heeded_before_anything_has_begun(
+    office: Office, number: signal.Signals, code: ActorExit
+) -> None:
+    process = await office.start(
+        "coder", "--id", "coder-1", "--part", "tests.actors.impatient_parts:CODER", TOLD_BY=number.name
+    )
+
+    assert await ended_promptly(process) == (code, [])
 
 
 async def test_a_control_signal_ends_it_as_well(office: Office) -> None:
