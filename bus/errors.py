@@ -129,13 +129,18 @@ class SlowConsumerError(BusError):
 
 
 class FencedError(BusError):
-    """Record `append_id` was refused: `owner` has written to `subject` since."""
+    """Record `append_id` was refused: `owner` has written to `subject` since, or something else under the same id."""
 
     def __init__(self, subject: str, append_id: str, owner: str) -> None:
         self.subject = subject
         self.append_id = append_id
         self.owner = owner
-        super().__init__(f"{subject}: fenced: {append_id} came too late, the last record is {owner or 'unknown'}")
+        last = (
+            f"the last record is {owner or 'unknown'}"
+            if owner != append_id
+            else "something else was stored under that id"
+        )
+        super().__init__(f"{subject}: fenced: {append_id} came too late, {last}")
 
 
 class HistoryLostError(BusError):

@@ -1,14 +1,16 @@
 """The fence: storing a message behind a known one, exactly once, whatever the broker forgets to say.
 
 A write states the sequence that it expects and carries an id of its own. When the broker refuses it, the last message
-tells why: ours, then the write had succeeded and only the word of it was lost; somebody else's, then we are fenced.
+tells why: ours to the byte, then the write had succeeded and only the word of it was lost; else we are fenced. The same
+id with other bytes is another hand of our own process, and a fence too.
 One node and three replicas check ids and sequences in opposite order, ids are forgotten after a while, and a broker
 that is just back may answer reads with an older truth; only this rule is right in all of these cases.
 """
 
 import asyncio
+from typing import NamedTuple
 
-from bus.broker import EXPECTED_LAST_SUBJECT_SEQUENCE, MESSAGE_ID, Broker, Message
+from bus.broker import EXPECTED_LAST_SUBJECT_SEQUENCE, MESSAGE_ID, Acknowledged, Broker, Message
 from bus.errors import FencedError, HistoryLostError, WrongLastSequenceError
 from bus.retrying import surely
 
@@ -30,13 +32,16 @@ class Fence:
         Waits out any outage. FencedError: somebody else has written. HistoryLostError: `expected` is gone.
         """
         headers = {MESSAGE_ID: message_id, EXPECTED_LAST_SUBJECT_SEQUENCE: str(expected)}
+        ours = _Write(subject, data, message_id, expected)
         for _ in range(DOUBTS_MAX):
             try:
-                return (await surely(lambda: self._broker.publish(subject, data, headers))).sequence
+                answer = await surely(lambda: self._broker.publish(subject, data, headers))
             except WrongLastSequenceError as refusal:
-                stored = _explain(await self._last(subject), message_id, expected, refusal)
-                if stored:
-                    return stored
+                stored = _explain(await self._last(subject), ours, refusal)
+            else:
+                stored = await self._confirm(answer, ours) if answer.duplicate else answer.sequence
+            if stored:
+                return stored
             await asyncio.sleep(DOUBT_SECONDS)
         last = await self._last(subject)
         raise HistoryLostError(subject, expected, last.sequence if last else 0)
@@ -51,14 +56,33 @@ class Fence:
             last = await self._last(subject)
         return last
 
+    async def _confirm(self, answer: Acknowledged, ours: "_Write") -> int:
+        """What is stored under our id must be what we write, or the id is not ours alone; 0 if no read can tell yet."""
+        stored = await surely(lambda: self._broker.get(self._stream, answer.sequence))
+        if stored is not None and stored.data != ours.data:
+            raise FencedError(ours.subject, ours.message_id, ours.message_id)
+        return 0 if stored is None else stored.sequence
+
     async def _last(self, subject: str) -> Message | None:
         return await surely(lambda: self._broker.last(self._stream, subject))
 
 
-def _explain(last: Message | None, message_id: str, expected: int, refusal: WrongLastSequenceError) -> int:
+class _Write(NamedTuple):
+    """What somebody wants to have stored."""
+
+    subject: str
+    data: bytes
+    message_id: str
+    expected: int
+
+
+def _explain(last: Message | None, ours: _Write, refusal: WrongLastSequenceError) -> int:
     """Why a write was refused: the sequence if it is stored after all, 0 if this read cannot tell."""
-    if last is not None and last.headers.get(MESSAGE_ID) == message_id:
+    if last is None:
+        return 0
+    owner = last.headers.get(MESSAGE_ID, "")
+    if owner == ours.message_id and last.data == ours.data:
         return last.sequence
-    if last is not None and last.sequence > expected:
-        raise FencedError(refusal.subject, message_id, last.headers.get(MESSAGE_ID, "")) from refusal
+    if owner == ours.message_id or last.sequence > ours.expected:
+        raise FencedError(ours.subject, ours.message_id, owner) from refusal
     return 0

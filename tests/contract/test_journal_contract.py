@@ -62,6 +62,21 @@ async def test_our_own_repeated_append_is_no_fence(world: World) -> None:
     assert len([entry async for entry in bus.journal.read()]) == 1
 
 
+async def test_another_record_under_our_own_append_id_is_a_fence(world: World) -> None:
+    """Two hands of one process: whoever is later must not take the other's record for its own."""
+    bus, other_hand = await world.bus(), await world.bus()
+    first = await bus.journal.append(a_record(1, text="left"), 0)
+    second = await bus.journal.append(a_record(2, text="left"), first)
+
+    with pytest.raises(FencedError, match="something else was stored under that id"):
+        await other_hand.journal.append(a_record(2, text="right"), first)
+    with pytest.raises(FencedError):
+        await other_hand.journal.append(a_record(1, text="right"), 0)
+
+    stored = [(entry.sequence, entry.data) async for entry in bus.journal.read()]
+    assert stored == [(first, encode(a_record(1, text="left"))), (second, encode(a_record(2, text="left")))]
+
+
 async def test_an_append_whose_answer_is_lost_is_stored_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     bus = await world.bus()
     publish = bus.broker.publish
