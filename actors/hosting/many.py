@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 
@@ -70,7 +70,7 @@ class _Many:
             await self._host.signals.brake_off()
             letter = await inbox.take()
             while not await self._hand(kind, letter):
-                pass  # the session ended just then: its next runner knows
+                pass  # its session was just given up here: the next runner knows what became of it
 
     async def _hand(self, kind: MailKind, letter: Letter) -> bool:
         name = self._route(letter.envelope)
@@ -82,11 +82,16 @@ class _Many:
             return await self._bury(letter, f"session {name} cannot be read: answer its ask, then replay this letter")
         event = Received(at=self._host.world.now(), message=letter.envelope, inbox=kind)
         if not runner.is_over:
-            return await runner.hand(event, letter.acknowledge)
+            return await runner.hand(event, letter.acknowledge) or await self._until_gone(name)
         if not is_repeated(runner.session, event):
             return await self._bury(letter, f"session {name} is over")
         await letter.acknowledge()
         return True
+
+    async def _until_gone(self, name: str) -> Literal[False]:
+        if name in self._tasks:
+            await asyncio.gather(asyncio.shield(self._tasks[name]), return_exceptions=True)
+        return False
 
     async def _bury(self, letter: Letter, reason: str) -> bool:
         host = self._host
