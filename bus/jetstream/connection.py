@@ -19,6 +19,7 @@ import nkeys  # type: ignore[import-untyped]  # it has no stubs
 import structlog
 from nats.aio.msg import Msg
 
+from bus.broker import header_bytes
 from bus.errors import (
     BusClosedError,
     BusError,
@@ -236,7 +237,7 @@ class Connection:
 
     async def _publish(self, subject: str, data: bytes, reply: str, headers: Mapping[str, str] | None) -> None:
         # The server counts headers too, and closes the connection of a client that sends more than its limit.
-        size = len(data) + _header_bytes(headers)
+        size = len(data) + header_bytes(headers)
         if size > self._client.max_payload:
             raise MessageTooLargeError(subject, size, self._client.max_payload)
         unsent, limit = self._client.pending_data_size, self.options.buffered_bytes_max
@@ -371,8 +372,3 @@ class Connection:
         self._up.set()  # wakes the waiting, who then find the reason
         self._callers.fail(lambda _: BusClosedError(closed))
         self._tell_missed()
-
-
-def _header_bytes(headers: Mapping[str, str] | None) -> int:
-    """What headers add to a message: a version line, each `name: value`, a blank line."""
-    return 14 + sum(len(name) + len(value.encode()) + 4 for name, value in headers.items()) if headers else 0
