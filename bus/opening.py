@@ -5,7 +5,6 @@ whoever leaves last stops it. So a single command works without any set-up and l
 """
 
 import asyncio
-import fcntl
 import os
 import ssl
 import time
@@ -22,12 +21,11 @@ from bus.errors import (
     BusUnreachableError,
     ChannelClosedError,
     NotAcknowledgedError,
-    ServerError,
 )
 from bus.jetstream.answers import NOT_A_CLUSTER, TOO_FEW_SERVERS
 from bus.jetstream.broker import JetStreamBroker
 from bus.jetstream.connection import Connection, ConnectOptions
-from bus.server.files import POLL_SECONDS, make_private_folder, telling_why
+from bus.server.files import make_private_folder, open_lock, take_lock, telling_why, try_lock
 from bus.server.record import read_record
 from bus.settings import (
     Loaded,
@@ -167,10 +165,12 @@ def embedded_server(loaded: Loaded, environ: Mapping[str, str], *, keep: bool) -
     folder, settings = server_folder(loaded, environ), loaded.settings
     with telling_why(folder):
         make_private_folder(folder)
-        users = os.open(folder / USERS, os.O_RDWR | os.O_CREAT, 0o600)
+        users = open_lock(folder / USERS)
     try:
         # Taken before the server is looked for, so that nobody stops it between finding and using it.
-        _enter(users, folder, settings.server.start_seconds + 2 * settings.server.stop_seconds)
+        # Whoever holds it alone is stopping the server, which does not take long.
+        patience_seconds = settings.server.start_seconds + 2 * settings.server.stop_seconds
+        take_lock(users, folder / USERS, patience_seconds, shared=True)
         yield server.start_or_adopt(
             folder,
             Subjects(settings.project),
@@ -182,25 +182,11 @@ def embedded_server(loaded: Loaded, environ: Mapping[str, str], *, keep: bool) -
         _leave(users, folder, settings.server.stop_seconds)
 
 
-def _enter(users: int, folder: Path, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return fcntl.flock(users, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            # Somebody is stopping the server, which does not take long.
-            if time.monotonic() > deadline:
-                raise ServerError(f"another process has held {folder / USERS} for {seconds:g} s") from None
-            time.sleep(POLL_SECONDS)
-
-
 def _leave(users: int, folder: Path, stop_seconds: float) -> None:
     """Stop the server if nobody else uses it and nobody asked to keep it."""
     try:
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return
-    else:
+        if not try_lock(users):
+            return
         record = read_record(folder)
         if record is None or not record.keep:
             server.stop(folder, stop_seconds)

@@ -46,24 +46,36 @@ def write_private(path: Path, data: bytes) -> None:
 
 @contextmanager
 def locked(path: Path, seconds: float) -> Iterator[int]:
-    """Hold the lock at `path` and yield its descriptor; ServerError if somebody else keeps it for so long.
-
-    The lock belongs to the open file: a child that inherits the descriptor holds it until it ends, however it ends.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    """Hold the lock at `path` alone and yield its descriptor; ServerError if somebody else keeps it for so long."""
+    descriptor = open_lock(path)
     try:
-        _take(descriptor, path, seconds)
+        take_lock(descriptor, path, seconds)
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _take(descriptor: int, path: Path, seconds: float) -> None:
+def open_lock(path: Path) -> int:
+    """A descriptor on which a lock can be taken.
+
+    The lock belongs to the open file: a child that inherits the descriptor holds it until it ends, however it ends.
+    """
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+
+def take_lock(descriptor: int, path: Path, seconds: float, *, shared: bool = False) -> None:
+    """Take a lock, alone or among others who share it; ServerError if somebody else keeps it for so long."""
     deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise ServerError(f"another process has held {path} for {seconds:g} s") from None
-            time.sleep(POLL_SECONDS)
+    while not try_lock(descriptor, shared=shared):
+        if time.monotonic() > deadline:
+            raise ServerError(f"another process has held {path} for {seconds:g} s")
+        time.sleep(POLL_SECONDS)
+
+
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Take a lock, or change the one that we have, if that can be done at once."""
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
