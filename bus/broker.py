@@ -109,10 +109,6 @@ class Broker(Protocol):
     def message_bytes_max(self) -> int:
         """The largest message (data and headers) that the broker takes."""
 
-    @property
-    def outages(self) -> int:
-        """How often the connection was lost and came back: a broker that was killed may have lost a new consumer."""
-
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Acknowledged:
         """Store one message, once tried: raises NotAcknowledgedError when nobody knows whether it is stored."""
 
@@ -159,7 +155,10 @@ class Broker(Protocol):
         """Create the stream or change it to the plan; True if anything was done."""
 
     async def ensure_consumer(self, plan: ConsumerPlan) -> bool:
-        """Create the consumer or change it to the plan; True if anything was done."""
+        """Create the consumer or change it to the plan; True if anything was done.
+
+        A broker that is killed can lose a consumer that it has just confirmed: a pull makes it again.
+        """
 
     async def delete_stream(self, name: str) -> None:
         """Remove a stream with all that is in it; nothing happens if it is not there."""

@@ -8,7 +8,6 @@ from typing import Self
 
 from bus.broker import Broker, ConsumerPlan, Delivery
 from bus.dead import DeadLetters
-from bus.errors import ChannelClosedError
 from bus.post import Post
 from bus.retrying import surely
 from protocol.codec import decode_envelope
@@ -67,7 +66,6 @@ class Inbox:
         self._plan = plan
         self._role = role
         self._identifier = identifier
-        self._outages = post.broker.outages
 
     async def open(self) -> Self:
         """Make sure that the consumer exists; what an earlier process had in hand when it died comes again at once."""
@@ -78,22 +76,11 @@ class Inbox:
     async def take(self) -> Letter:
         """The next message that can be read, however long it takes; nothing here has a time-out."""
         while True:
-            delivery = await self._pull()
+            delivery = await self._broker.pull(self._plan.stream, self._plan.name)
             try:
                 return Letter(self._broker, delivery, read_envelope(delivery.data, self._post.letter_bytes_max))
             except (MalformedMessageError, UnsupportedSchemaError) as error:
                 await self._dead.bury_and_acknowledge(delivery, self._role, self._identifier, str(error))
-
-    async def _pull(self) -> Delivery:
-        while True:
-            try:
-                return await self._broker.pull(self._plan.stream, self._plan.name)
-            except ChannelClosedError:
-                if self._broker.outages == self._outages:
-                    raise
-                # Not deleted: a broker that is killed can lose a consumer that it has just confirmed.
-                self._outages = self._broker.outages
-                await self.open()
 
     async def close(self) -> None:
         """Remove the consumer and what is left in it, for a session that is over."""

@@ -127,23 +127,21 @@ class JetStreamBroker:
         async with self.connection.subscribe(subject, core_message) as messages:
             yield messages
 
-    @property
-    def outages(self) -> int:
-        """How often the connection came back."""
-        return self.connection.reconnections
-
     async def say(self, subject: str, data: bytes) -> None:
         """Publish a core message."""
         await self.connection.publish(subject, data)
 
     async def pull(self, stream: str, consumer: str) -> Delivery:
         """The next delivery of a durable consumer."""
-        puller = self._pullers.get((stream, consumer))
-        if puller is None:
-            puller = self._pullers[stream, consumer] = Puller(self.connection, stream, consumer, self._consumer_exists)
-        return await puller.next()
+        return await self._puller(stream, consumer).next()
 
-    async def _consumer_exists(self, stream: str, consumer: str) -> bool:
+    def _puller(self, stream: str, consumer: str) -> Puller:
+        if (stream, consumer) not in self._pullers:
+            self._pullers[stream, consumer] = Puller(self.connection, stream, consumer, self)
+        return self._pullers[stream, consumer]
+
+    async def consumer_exists(self, stream: str, consumer: str) -> bool:
+        """Whether the server knows a consumer, as soon as it can tell."""
         call = f"{API}.CONSUMER.INFO.{stream}.{consumer}"
         return bool(await surely(lambda: self._call(call, missing_ok=True, seconds=READ_SECONDS)))
 
@@ -186,6 +184,8 @@ class JetStreamBroker:
             await self.connection.request(ack_subject, word, None, self._publish_seconds)
         except NoResponderError as error:
             stream, consumer, *_ = ack_tokens(ack_subject)
+            if await self._puller(stream, consumer).make_again():
+                return  # the lost one has taken its deliveries along: this one comes again
             raise await self._nobody(error, f"{API}.CONSUMER.INFO.{stream}.{consumer}") from None
 
     async def purge(self, stream: str, subject: str) -> int:
@@ -217,12 +217,13 @@ class JetStreamBroker:
         return True
 
     async def ensure_consumer(self, plan: ConsumerPlan) -> bool:
-        """Create or update, whichever is needed."""
-        if not await self.differences(plan):
-            return False
-        request = {"stream_name": plan.stream, "config": consumer_config(plan)}
-        await self._call(f"{API}.CONSUMER.CREATE.{plan.stream}.{plan.name}.{plan.filter}", request)
-        return True
+        """Create or update, whichever is needed; one that a killed broker loses is made again while it is pulled."""
+        changed = bool(await self.differences(plan))
+        if changed:
+            request = {"stream_name": plan.stream, "config": consumer_config(plan)}
+            await self._call(f"{API}.CONSUMER.CREATE.{plan.stream}.{plan.name}.{plan.filter}", request)
+        self._puller(plan.stream, plan.name).was_made(plan)
+        return changed
 
     async def delete_stream(self, name: str) -> None:
         """Remove a stream if it is there."""

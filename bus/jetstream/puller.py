@@ -1,20 +1,24 @@
 """One durable consumer, pulled one message at a time, for ever.
 
 nats-py's `fetch` dies with the server and sits out its time-out (docs/adr/0003). A puller asks again the moment the
-connection is back, and tells a consumer that was deleted from one that has nothing to say.
+connection is back, and tells a consumer that was deleted from one that has nothing to say, and from one that a killed
+broker has lost: that one is made again.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import msgspec
+import structlog
 from nats.aio.msg import Msg
 
-from bus.broker import Delivery
+from bus.broker import ConsumerPlan, Delivery
 from bus.errors import BusError, ChannelClosedError, NoResponderError, NotAcknowledgedError
 from bus.jetstream.connection import Channel, Connection, is_status
-from bus.retrying import MISSING_SECONDS
+from bus.retrying import MISSING_SECONDS, surely
+
+log = structlog.get_logger()
 
 PULL_SECONDS = 5.0
 PULL_GRACE_SECONDS = 0.5
@@ -23,20 +27,26 @@ RETRY_SECONDS = 0.05
 _PULL_ONE = msgspec.json.encode({"batch": 1, "expires": int(PULL_SECONDS * 1_000_000_000)})
 
 
+class Consumers(Protocol):
+    """What a puller asks of the broker."""
+
+    async def consumer_exists(self, stream: str, consumer: str) -> bool:
+        """Whether the server knows a consumer."""
+
+    async def ensure_consumer(self, plan: ConsumerPlan) -> bool:
+        """Create it if need be."""
+
+
 class Puller:
     """Keeps at most one pull request open; what arrives when nobody waits for it any more is given back at once."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        stream: str,
-        consumer: str,
-        exists: Callable[[str, str], Awaitable[bool]],
-    ) -> None:
+    def __init__(self, connection: Connection, stream: str, consumer: str, consumers: Consumers) -> None:
         self._connection = connection
         self._stream = stream
         self._consumer = consumer
-        self._exists = exists
+        self._consumers = consumers
+        self._plan: ConsumerPlan | None = None
+        self._asked_in = self._known_in = connection.reconnections
         self._answers: deque[Msg | BusError] = deque()
         self._arrived = asyncio.Event()
         self._open_until = 0.0
@@ -44,6 +54,11 @@ class Puller:
         self._missing_since: float | None = None
         self._takers = 0
         self._giving_back: set[asyncio.Task[None]] = set()
+
+    def was_made(self, plan: ConsumerPlan) -> None:
+        """The server has just confirmed the consumer to us."""
+        self._plan = plan
+        self._known_in = self._connection.reconnections
 
     async def next(self) -> Delivery:
         """The next message, however long it takes."""
@@ -68,6 +83,7 @@ class Puller:
         if self._channel is None:
             call = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
             self._channel = await self._connection.open_channel(call, self._on_answer)
+        self._asked_in = self._connection.reconnections
         self._open_until = asyncio.get_running_loop().time() + PULL_SECONDS + PULL_GRACE_SECONDS
         try:
             await self._channel.ask(_PULL_ONE)
@@ -75,6 +91,8 @@ class Puller:
             self._on_answer(error)
 
     def _on_answer(self, answer: Msg | BusError) -> None:
+        if isinstance(answer, Msg):
+            self._known_in = self._asked_in
         self._answers.append(answer)
         self._open_until = 0.0
         self._arrived.set()
@@ -106,13 +124,31 @@ class Puller:
     async def _doubt(self, patience_seconds: float) -> None:
         """Deleted, or its leader is moving or recovering: only the server can tell, and not at once when just back."""
         now = asyncio.get_running_loop().time()
-        if await self._exists(self._stream, self._consumer):
+        if await self._exists() or await self.make_again():
             self._missing_since = None
         else:
             self._missing_since = now if self._missing_since is None else self._missing_since
             if now - self._missing_since >= patience_seconds:
                 raise ChannelClosedError(f"{self._stream}/{self._consumer}", "the consumer was deleted")
         await asyncio.sleep(RETRY_SECONDS)
+
+    async def make_again(self) -> bool:
+        """Make our own consumer again if it is missing since the connection was lost and came back; True if it was.
+
+        A broker that is killed can lose a consumer that it has just confirmed; nobody had reason to delete it.
+        """
+        plan = self._plan
+        if plan is None or self._known_in == self._connection.reconnections or await self._exists():
+            return False
+        try:
+            await surely(lambda: self._consumers.ensure_consumer(plan))
+        except ChannelClosedError:
+            return False  # its stream is missing as well
+        log.warning("consumer.lost", stream=self._stream, consumer=self._consumer)
+        return True
+
+    async def _exists(self) -> bool:
+        return await self._consumers.consumer_exists(self._stream, self._consumer)
 
     async def close(self) -> None:
         """Let go of the inbox: there is nothing to pull any more. Whoever still waits is told."""

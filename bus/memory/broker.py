@@ -40,11 +40,6 @@ class MemoryBroker:
         """The same as a real server's default."""
         return MESSAGE_BYTES_MAX
 
-    @property
-    def outages(self) -> int:
-        """It is never lost."""
-        return 0
-
     def _check_open(self) -> None:
         if self._closed:
             raise BusClosedError("closed by us")
