@@ -9,8 +9,10 @@ import asyncio
 import contextvars
 import gc
 import heapq
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+import signal
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 CANCELLED_TIMERS_MAX = 1000
@@ -32,6 +34,10 @@ PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("proces
 
 class NothingLeftError(Exception):
     """Everybody waits and no timer is set: in the real world this would be a hang."""
+
+
+class NeverRestsError(KeyboardInterrupt):
+    """Somebody runs in circles and waits for nothing. An interrupt, because asyncio would let a task keep any other."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -122,16 +128,23 @@ def run_virtual(main: Callable[[VirtualLoop], Coroutine[Any, Any, Any]]) -> Any:
     try:
         return loop.run_until_complete(main(loop))
     finally:
-        loop.set_exception_handler(lambda _loop, _context: None)
-        asyncio._set_running_loop(loop)  # clean-up that asks for a loop must not be given a fresh one
-        for task in loop.tasks:
-            _close(task.get_coro())
-        asyncio._set_running_loop(None)
-        loop.tasks.clear()
-        loop._ready.clear()  # type: ignore[attr-defined]
-        loop._scheduled.clear()  # type: ignore[attr-defined]
-        loop.close()
+        with warnings.catch_warnings():
+            # What had not begun yet when it was killed was never awaited.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            _drop(loop)
         gc.enable()
+
+
+def _drop(loop: VirtualLoop) -> None:
+    loop.set_exception_handler(lambda _loop, _context: None)
+    asyncio._set_running_loop(loop)  # clean-up that asks for a loop must not be given a fresh one
+    for task in loop.tasks:
+        _close(task.get_coro())
+    asyncio._set_running_loop(None)
+    loop.tasks.clear()
+    loop._ready.clear()  # type: ignore[attr-defined]
+    loop._scheduled.clear()  # type: ignore[attr-defined]
+    loop.close()
 
 
 def _close(work: Any) -> None:
@@ -140,3 +153,19 @@ def _close(work: Any) -> None:
         with suppress(Exception, GeneratorExit):
             work.close()
             break
+
+
+@contextmanager
+def limited(processor_seconds: float) -> Iterator[None]:
+    """Raise NeverRestsError, wherever that is, when the code inside has kept the processor busy for so long."""
+
+    def interrupt(*_: Any) -> None:
+        raise NeverRestsError
+
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+    signal.setitimer(signal.ITIMER_VIRTUAL, processor_seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        signal.signal(signal.SIGVTALRM, before)

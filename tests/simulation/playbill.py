@@ -9,14 +9,17 @@ import msgspec
 
 from protocol.subjects import parse_subject
 from tests.simulation.fates import BAD_SECONDS, Fates
-from tests.simulation.loop import NothingLeftError, VirtualLoop, run_virtual
+from tests.simulation.loop import NeverRestsError, NothingLeftError, VirtualLoop, limited, run_virtual
 from tests.simulation.monitors import Violation
 from tests.simulation.theatre import Theatre
+from tests.simulation.tracebacks import shortened
 
 ACTORS = ("architect.main", "coder.coder-1", "coder.coder-2", "coder.coder-3", "pm.main")
 STORIES = ("s-1", "s-2", "s-3", "s-4")
 INTERVIEWS = ("talk-1", "talk-2")
 SECONDS_MAX = BAD_SECONDS + 4 * 3600.0
+PROCESSOR_SECONDS_MAX = 60.0
+"""A seed takes a fraction of a second, and some seconds if somebody waits in vain."""
 TRACE_LINES = 60
 VIOLATIONS_SHOWN = 5
 
@@ -71,15 +74,19 @@ def play_seed(seed: int) -> Run:
         theatre.closing = True
         _check_outcome(theatre, fates, is_over=is_over)
 
+    violations: list[Violation] = []
     try:
-        run_virtual(main)
+        with limited(PROCESSOR_SECONDS_MAX):
+            run_virtual(main)
     except NothingLeftError:
-        theatres[0].monitor.violations.append(Violation("everything comes to its end", "everybody waits for ever"))
+        violations.append(Violation("everything comes to its end", "everybody waits for ever"))
+    except NeverRestsError as error:
+        violations.append(Violation("everything comes to its end", "somebody never rests", shortened(error)))
     theatre = theatres[0]
     return Run(
         seed=seed,
         trace=theatre.monitor.trace,
-        violations=theatre.monitor.violations,
+        violations=[*theatre.monitor.violations, *violations],
         records=sum(map(len, theatre.monitor.records.values())),
         seconds=theatre.loop.time(),
     )

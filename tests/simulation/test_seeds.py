@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
+from tests.simulation import playbill
 from tests.simulation.__main__ import seed_of_the_day
 from tests.simulation.bugs import BUGS
 from tests.simulation.playbill import Run, play_seed
+from tests.simulation.theatre import Theatre
 
 SEEDS = 200
 CHUNKS = 10
@@ -43,6 +45,20 @@ def test_a_crash_is_reported_with_the_place_where_it_happened(monkeypatch: pytes
     assert "    KeyError: " in found.report()
     assert "tests/simulation/bugs.py:" in found.report()
     assert not any("bugs.py" in line for line in found.trace)
+
+
+def test_somebody_who_runs_in_circles_is_found_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answer_asks(_: Theatre) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(playbill, "PROCESSOR_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(Theatre, "answer_asks", answer_asks)
+
+    run = play_seed(0)
+
+    assert [violation.invariant for violation in run.violations] == ["everything comes to its end"]
+    assert "tests/simulation/test_seeds.py:" in run.report()
 
 
 def first_to_violate(invariant: str) -> Run | None:
