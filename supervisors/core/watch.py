@@ -1,0 +1,244 @@
+"""One supervisor's decisions, pure: what it knows of its children, what has happened, and what to do next.
+
+What happens changes what is known (`ended`, `became_ready`, …); `reconcile` then says what to do about it. It looks at
+how things are, not at how they came to be so: asked twice it has nothing to add, and a supervisor that starts anew
+with the counters of its predecessor goes on as that would have.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from supervisors.core.plans import Plan, Supervisor
+
+Phase = Literal["down", "starting", "ready", "stopping", "over"]
+"""`over`: it will not be started again by itself."""
+
+Way = Literal["normal", "error", "crash", "hung", "never_ready", "configuration", "asked"]
+"""How a child ended. `error`: its session came to ERROR; `asked`: it was told to; a supervisor that gave up crashed."""
+
+COUNTED: frozenset[Way] = frozenset({"crash", "hung", "never_ready"})
+"""What uses up the budget: neither the end of a story nor an ERROR is a failure of the process."""
+
+ALIVE: frozenset[Phase] = frozenset({"starting", "ready", "stopping"})
+
+replace = msgspec.structs.replace
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of one child."""
+
+    phase: Phase = "down"
+    wanted: bool = True
+    recycle: bool = False
+    """It has to end first, and is then started again if it is wanted."""
+    leaving: bool = False
+    """It is no longer in the plan, and forgotten once it has ended."""
+    not_before: float = 0.0
+    streak: int = 0
+    """Failures since it was last well for as long as a budget lasts."""
+    ready_since: float = 0.0
+    last_way: Way | None = None
+
+
+class Watch(msgspec.Struct, frozen=True, kw_only=True):
+    """A supervisor: its plan, its children by name, and the times of the failures that still count."""
+
+    plan: Supervisor
+    children: dict[str, Known]
+    failures: tuple[float, ...] = ()
+    closing: Literal["", "stop", "give_up"] = ""
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Start a child."""
+
+    name: str
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Tell a child to end."""
+
+    name: str
+
+
+class Wake(msgspec.Struct, frozen=True):
+    """Ask again at this time."""
+
+    at: float
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """Nobody runs any more: it was told to stop, or has given up."""
+
+    gave_up: bool
+
+
+Act = Start | Stop | Wake | Closed
+
+
+def watch_over(plan: Supervisor, failures: tuple[float, ...] = ()) -> Watch:
+    """A supervisor that has started nobody yet; `failures` are those that its predecessor counted."""
+    return Watch(plan=plan, children={child.name: Known() for child in plan.children}, failures=failures)
+
+
+# What happens.
+
+
+def became_ready(watch: Watch, name: str, now: float) -> Watch:
+    """A child takes events."""
+    known = watch.children[name]
+    return watch if known.phase != "starting" else _with(watch, name, replace(known, phase="ready", ready_since=now))
+
+
+def ended(watch: Watch, name: str, way: Way, now: float, chance: float = 0.0) -> Watch:
+    """A child is no longer there."""
+    known = watch.children[name]
+    if known.leaving:
+        return _without(watch, name)
+    if known.phase == "stopping" or way == "asked":
+        phase: Phase = "down" if known.wanted else "over"
+        return _with(watch, name, replace(known, phase=phase, recycle=False, last_way="asked"))
+    if way in COUNTED:
+        watch = _count(watch, now)
+        known = replace(known, streak=_streak(watch, known, now))
+    pause = watch.plan.backoff.seconds(known.streak, chance) if way in COUNTED else 0.0
+    is_back = _is_started_again(_plan(watch, name), way)
+    phase = "down" if is_back else "over"
+    known = replace(known, phase=phase, wanted=is_back, recycle=False, not_before=now + pause, last_way=way)
+    watch = _with(watch, name, known)
+    return _with_others(watch, name) if is_back else watch
+
+
+def restart(watch: Watch, name: str) -> Watch:
+    """Somebody wants a child to begin anew, also one that was over; that is no failure, and no other's business."""
+    known = watch.children[name]
+    is_alive = known.phase in ALIVE
+    phase = known.phase if is_alive else "down"
+    return _with(watch, name, replace(known, phase=phase, wanted=True, recycle=is_alive, not_before=0.0, streak=0))
+
+
+def replan(watch: Watch, plan: Supervisor) -> Watch:
+    """Have other children: new ones are started, those that are gone from the plan end and are forgotten."""
+    planned = {child.name: watch.children.get(child.name, Known()) for child in plan.children}
+    kept = {
+        name: replace(known, leaving=False, wanted=known.wanted or known.leaving) for name, known in planned.items()
+    }
+    leaving = {
+        name: replace(known, leaving=True, wanted=False)
+        for name, known in watch.children.items()
+        if name not in kept and known.phase in ALIVE
+    }
+    gone = tuple(child for child in watch.plan.children if child.name in leaving)
+    return replace(watch, plan=replace(plan, children=(*plan.children, *gone)), children={**kept, **leaving})
+
+
+def stop(watch: Watch) -> Watch:
+    """End everybody."""
+    return watch if watch.closing else replace(watch, closing="stop")
+
+
+# What follows.
+
+
+def reconcile(watch: Watch, now: float) -> tuple[Watch, tuple[Act, ...]]:
+    """What to do now, and the supervisor once it is done."""
+    watch, stops = _stops(watch)
+    if watch.closing:
+        is_over = not any(known.phase in ALIVE for known in watch.children.values())
+        return watch, (*stops, Closed(watch.closing == "give_up")) if is_over else stops
+    watch, starts = _starts(watch, now)
+    return watch, (*stops, *starts, *_wakes(watch, now))
+
+
+def _stops(watch: Watch) -> tuple[Watch, tuple[Act, ...]]:
+    """In reverse order; where the order matters, one after the other."""
+    acts: list[Act] = []
+    for name in reversed(_names(watch)):
+        known = watch.children[name]
+        if known.phase not in ALIVE:
+            continue
+        if known.phase != "stopping" and (watch.closing or known.recycle or not known.wanted):
+            watch = _with(watch, name, replace(known, phase="stopping"))
+            acts.append(Stop(name))
+        if watch.plan.strategy != "one_for_one" and watch.children[name].phase == "stopping":
+            break
+    return watch, tuple(acts)
+
+
+def _starts(watch: Watch, now: float) -> tuple[Watch, tuple[Act, ...]]:
+    """In order; where the order matters, each when all before it are ready."""
+    acts: list[Act] = []
+    is_ordered = watch.plan.strategy != "one_for_one"
+    if is_ordered and any(known.recycle or known.phase == "stopping" for known in watch.children.values()):
+        return watch, ()
+    for name in _names(watch):
+        known = watch.children[name]
+        if known.phase == "down" and known.wanted and known.not_before <= now:
+            known = replace(known, phase="starting")
+            watch = _with(watch, name, known)
+            acts.append(Start(name))
+        if is_ordered and known.wanted and known.phase != "ready":
+            break
+    return watch, tuple(acts)
+
+
+def _wakes(watch: Watch, now: float) -> tuple[Act, ...]:
+    times = [
+        known.not_before
+        for known in watch.children.values()
+        if known.phase == "down" and known.wanted and known.not_before > now
+    ]
+    return (Wake(min(times)),) if times else ()
+
+
+# How children hang together.
+
+
+def _is_started_again(plan: Plan, way: Way) -> bool:
+    if way == "configuration" or plan.restart == "temporary":
+        return False
+    return plan.restart == "permanent" or way != "normal"
+
+
+def _with_others(watch: Watch, name: str) -> Watch:
+    """Those who, by the strategy, are started again together with a child; temporary ones only end."""
+    names = _names(watch)
+    place = names.index(name)
+    others = {"one_for_one": [], "one_for_all": names[:place] + names[place + 1 :], "rest_for_one": names[place + 1 :]}
+    for other in others[watch.plan.strategy]:
+        known = watch.children[other]
+        if known.phase in ALIVE:
+            is_wanted = known.wanted and _plan(watch, other).restart != "temporary"
+            watch = _with(watch, other, replace(known, recycle=True, wanted=is_wanted))
+    return watch
+
+
+def _count(watch: Watch, now: float) -> Watch:
+    budget = watch.plan.budget
+    failures = (*(at for at in watch.failures if now - at < budget.seconds), now)
+    is_over = len(failures) > budget.failures_max
+    return replace(watch, failures=failures, closing="give_up" if is_over and not watch.closing else watch.closing)
+
+
+def _streak(watch: Watch, known: Known, now: float) -> int:
+    was_well = known.phase == "ready" and now - known.ready_since >= watch.plan.budget.seconds
+    return 1 if was_well else known.streak + 1
+
+
+def _names(watch: Watch) -> list[str]:
+    return [child.name for child in watch.plan.children]
+
+
+def _plan(watch: Watch, name: str) -> Plan:
+    return next(child for child in watch.plan.children if child.name == name)
+
+
+def _with(watch: Watch, name: str, known: Known) -> Watch:
+    return replace(watch, children={**watch.children, name: known})
+
+
+def _without(watch: Watch, name: str) -> Watch:
+    remaining = tuple(child for child in watch.plan.children if child.name != name)
+    children = {other: known for other, known in watch.children.items() if other != name}
+    return replace(watch, plan=replace(watch.plan, children=remaining), children=children)
