@@ -1,6 +1,7 @@
 """Planted bugs, one of each class that the simulator must find. Each is undone by the test that plants it."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import pytest
@@ -9,6 +10,7 @@ from actors.core import step as step_module
 from actors.core.decision import Decision
 from actors.core.events import Received
 from actors.core.session import Session
+from actors.hosting import many as many_module
 from actors.runtime import runner as runner_module
 from actors.runtime.runner import Runner
 from bus.broker import EXPECTED_LAST_SUBJECT_SEQUENCE, MESSAGE_ID
@@ -57,8 +59,8 @@ def forgotten_effect(patch: pytest.MonkeyPatch) -> None:
     """A resume does not run again what was in hand."""
 
     async def pick_up(self: Any) -> None:
-        for send, at in self._unsent:
-            await self._send(send, at)
+        for letter in self._unsent:
+            await self._send(letter)
 
     patch.setattr(Runner, "_pick_up", pick_up)
 
@@ -115,6 +117,20 @@ def crash(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Runner, "_follow_up", follow_up)
 
 
+def session_opened_twice(patch: pytest.MonkeyPatch) -> None:
+    """Whether a session is open is asked before something is awaited, and believed afterwards.
+
+    A host that runs one session twice says so and crashes; before it did, a letter was acknowledged and never recorded.
+    """
+    genuine = many_module._Many.__init__
+
+    def init(self: Any, host: Any) -> None:
+        genuine(self, host)
+        self._opening = nullcontext()
+
+    patch.setattr(many_module._Many, "__init__", init)
+
+
 class Bug(NamedTuple):
     """What is planted, and the invariant that it must be found to violate."""
 
@@ -133,4 +149,5 @@ BUGS = {
     "no fence": Bug(no_fence, "one writer"),
     "an ignored event in SUSPEND": Bug(ignored_in_suspend, "everything comes to its end"),
     "a crash": Bug(crash, "nobody crashes"),
+    "a session opened twice": Bug(session_opened_twice, "nobody crashes"),
 }

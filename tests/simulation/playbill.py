@@ -1,5 +1,6 @@
 """One run from a seed: a company under its fates, and what must be true of the outcome."""
 
+import asyncio
 import hashlib
 import random
 import textwrap
@@ -18,6 +19,7 @@ ACTORS = ("architect.main", "coder.coder-1", "coder.coder-2", "coder.coder-3", "
 STORIES = ("s-1", "s-2", "s-3", "s-4")
 INTERVIEWS = ("talk-1", "talk-2")
 SECONDS_MAX = BAD_SECONDS + 4 * 3600.0
+LATE_SECONDS_MAX = 300.0
 PROCESSOR_SECONDS_MAX = 60.0
 """A seed takes a fraction of a second, and some seconds if somebody waits in vain."""
 TRACE_LINES = 60
@@ -70,6 +72,8 @@ def play_seed(seed: int) -> Run:
             await theatre.order(story)
         for interview in INTERVIEWS:
             await theatre.talk(interview)
+            await theatre.upload(interview)
+            theatre.have_done(_upload_again(theatre, interview))
         is_over = await theatre.until(lambda: _is_over(theatre), SECONDS_MAX)
         theatre.closing = True
         _check_outcome(theatre, fates, is_over=is_over)
@@ -90,6 +94,12 @@ def play_seed(seed: int) -> Run:
         records=sum(map(len, theatre.monitor.records.values())),
         seconds=theatre.loop.time(),
     )
+
+
+async def _upload_again(theatre: Theatre, interview: str) -> None:
+    """A letter that comes before, during or after the end of its session."""
+    await asyncio.sleep(theatre.chance.random() ** 2 * LATE_SECONDS_MAX)
+    await theatre.upload(interview, revision=2)
 
 
 def _is_over(theatre: Theatre) -> bool:
