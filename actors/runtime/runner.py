@@ -247,8 +247,12 @@ class Runner(Generic[M, E, R]):
             self._sequence = await self._world.bus.journal.append(draft.record, self._sequence)
         except FencedError as error:
             raise LostSessionError(self.session.id, str(error)) from error
-        self._tenure.confirm(asked)
         await self._world.boundary("append.after")
+        if draft.step.session.n == 1:
+            # Nobody has claimed the journal of a new session by a record: a process that slept would not be refused.
+            await self._tenure.renew()
+        else:
+            self._tenure.confirm(asked)
         self.session = draft.step.session
         self.last_event = (type(draft.step.event).__name__, draft.record.at)
         for letter in draft.letters:

@@ -189,8 +189,8 @@ def _session_of(subject: str, envelope: Envelope) -> str:
 class WatchedServer(MemoryServer):
     """A MemoryServer whose ports are watched."""
 
-    def __init__(self, monitor: Monitor, *, now: Callable[[], datetime]) -> None:
-        super().__init__(now=now)
+    def __init__(self, monitor: Monitor, *, now: Callable[[], datetime], fence_first: bool) -> None:
+        super().__init__(now=now, fence_first=fence_first)
         self._monitor = monitor
 
     def store(self, subject: str, data: bytes, headers: Mapping[str, str]) -> Acknowledged:

@@ -21,8 +21,8 @@ from protocol.messages import Cancel, InterviewMessage, Pause, Question, Restore
 from protocol.record import Record
 from tests.actors.understudies import coder as coder_module
 from tests.actors.understudies.coder import Coder
-from tests.simulation.loop import VirtualLoop, run_virtual
-from tests.simulation.theatre import SUBJECTS, Stage, Theatre
+from tests.simulation.loop import Process, VirtualLoop, run_virtual
+from tests.simulation.theatre import LEASE_SECONDS, SUBJECTS, Stage, Theatre
 from tests.simulation.wire import Network, Wire
 
 HOUR = 3600.0
@@ -310,6 +310,25 @@ def test_of_two_processes_with_one_name_exactly_one_goes_on() -> None:
 
     theatre = on_stage(play)
     assert len(theatre.outside.announcements) == 1
+
+
+def test_what_a_zombie_records_first_of_a_session_is_not_lost_to_its_successor() -> None:
+    stops = iter(["stop"])
+
+    def direct(process: Process, boundary: str) -> str:
+        return next(stops, "go") if (process.name, boundary) == ("pm.main-1", "append.before") else "go"
+
+    async def play(theatre: Theatre) -> None:
+        theatre.director = direct
+        await theatre.talk("talk-1")
+        assert await theatre.until(lambda: bool(theatre.stopped), 10)
+        await theatre.broadcast(Pause())  # so that the successor, which knows of the session, does not take the letter
+        assert await theatre.until(lambda: ("pm.main-1", "lost") in theatre.endings, 4 * LEASE_SECONDS)
+        await theatre.broadcast(Resume())
+        await come_to(theatre, "DONE", "talk-1")
+        assert "pm.main-1" not in {payment.incarnation for payment in theatre.outside.payments}
+
+    on_stage(play, "architect.main", "pm.main")
 
 
 def test_a_lost_machines_story_goes_on_with_another_coder_from_the_same_step() -> None:

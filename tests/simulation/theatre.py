@@ -84,7 +84,7 @@ class Theatre:
         self.chance = random.Random(seed)
         self.director = director
         self.monitor = Monitor(self.now)
-        self.server = WatchedServer(self.monitor, now=self.now)
+        self.server = WatchedServer(self.monitor, now=self.now, fence_first=seed % 2 == 0)
         self.outside = Stage(self)
         self.parts = parts(self.outside)
         self.office = Bus(Wire(self.server), SUBJECTS, lease_seconds=LEASE_SECONDS, ack_wait_seconds=ACK_WAIT_SECONDS)
