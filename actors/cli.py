@@ -1,11 +1,9 @@
 """The `actor` command: run one actor's process by hand."""
 
-import importlib
 import io
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +12,9 @@ import typer
 import uvloop
 from typer.exceptions import TyperException
 
+from actors.errors import NoPartError
 from actors.exits import ActorExit
-from actors.hosting.part import Part
+from actors.finding import find_part
 from actors.logs import configure_logs
 from actors.process import run_actor
 from actors.redaction import redact, remember_secrets
@@ -24,9 +23,6 @@ from bus.settings import SettingsError, environment_secrets, load
 from protocol.errors import BadSubjectError
 from protocol.machines import MACHINES
 from protocol.subjects import check_token
-
-PARTS: Mapping[str, str] = {}
-"""Who plays which machine, as `module:name`; the agents come one by one."""
 
 log = structlog.get_logger()
 
@@ -68,27 +64,11 @@ def actor(  # noqa: PLR0913 -- one for each flag
     """
     _check_name(identifier)
     configure_logs("info", actor=identifier)  # until the settings say how much
-    played = _find_part(machine, part)
+    sys.path.insert(0, str(Path.cwd()))  # a command does not look there by itself
+    played = find_part(machine, part)
     loaded = load({"project": project, "bus.url": url}, os.environ, folder.resolve())
     configure_logs(loaded.settings.log_level, actor=identifier)
     return uvloop.run(run_actor(played, identifier, loaded, os.environ, prepare=True))
-
-
-def _find_part(machine: str, place: str) -> Part:
-    if machine not in MACHINES:
-        raise UsageError(f"there is no machine {machine}: one of {', '.join(MACHINES)}")
-    place = place or PARTS.get(machine, "")
-    if not place:
-        raise UsageError(f"this version has no agent for {machine} yet: name one with --part MODULE:NAME")
-    module, _, name = place.partition(":")
-    sys.path.insert(0, str(Path.cwd()))  # a command does not look there by itself
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"--part {place}: {error}") from error
-    if not isinstance(found, Part) or found.behaviour.machine.name != machine:
-        raise UsageError(f"--part {place} is no part for {machine}")
-    return found
 
 
 def _check_name(identifier: str) -> None:
@@ -131,13 +111,13 @@ def _show(error: TyperException) -> None:
 def _explain(error: Exception) -> ActorExit:
     """Say what went wrong; a bug with all that is known of it."""
     match error:
-        case UsageError() | SettingsError():
+        case UsageError() | NoPartError() | SettingsError():
             code = ActorExit.CONFIGURATION
         case BusUnreachableError() | ServerError():
             code = ActorExit.UNREACHABLE
         case _:
             code = ActorExit.CRASHED
-    if isinstance(error, UsageError | BusError):
+    if isinstance(error, UsageError | NoPartError | BusError):
         sys.stderr.write(redact(f"actor: {error}\n"))
     else:
         log.critical("actor.crashed", exc_info=error)

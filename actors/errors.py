@@ -7,6 +7,7 @@ ActorError
 ├── UnreadableSessionError  a record that this code cannot read; a person is asked, nothing is lost
 ├── RecordTooLargeError     ours: an event, a session or its effects outgrew a record; large things go elsewhere
 ├── LostSessionError        somebody else has the session now: stop, run nothing more
+├── NoPartError             the person's: nobody plays that machine, or not there; the message says what to do
 └── NoExecutorError         ours: an actor names an effect that nobody performs
 """
 
@@ -76,3 +77,7 @@ class NoExecutorError(ActorError):
     def __init__(self, kind: str) -> None:
         self.kind = kind
         super().__init__(f"no executor is registered for {kind}")
+
+
+class NoPartError(ActorError):
+    """Nobody plays the machine that was asked for."""
