@@ -16,7 +16,7 @@ from actors.hosting.part import Part
 from actors.hosting.playing import play
 from actors.redaction import remember_secrets
 from actors.runtime.world import RealWorld, World
-from bus.errors import BusClosedError
+from bus.errors import BusClosedError, ChannelClosedError
 from bus.opening import open_bus
 from bus.settings import Loaded, environment_secrets, settings_secrets
 from bus.settings.model import Actor
@@ -24,7 +24,7 @@ from bus.settings.model import Actor
 log = structlog.get_logger()
 
 BREAK_OFF_SECONDS = 2.0
-"""What a process may take to end after the second signal."""
+"""What a process may take to end when it has nothing more to do, or after the second signal."""
 
 _ENDINGS = {Ending.DONE: ActorExit.DONE, Ending.ERROR: ActorExit.ERROR, Ending.LEFT: ActorExit.LEFT}
 
@@ -36,14 +36,15 @@ async def run_actor(  # noqa: PLR0913 -- what a process is made of, and how it d
     environ: Mapping[str, str],
     *,
     prepare: bool = False,
+    leash: int | None = None,
     make_world: Any = RealWorld,
 ) -> ActorExit:
     """Be an actor until its part is played, somebody tells it to leave, or another process takes its place.
 
     With `prepare` it first creates on the broker what is missing: for one that is started by hand, before anybody
-    else was there.
+    else was there. `leash` is a descriptor that is readable once its supervisor is gone: then it leaves.
     """
-    told = _Told()  # first of all: a broker that does not answer is waited for
+    told = _Told(leash)  # first of all: a broker that does not answer is waited for
     remember_secrets(environment_secrets(environ) | settings_secrets(loaded, environ))
     try:
         if prepare:
@@ -55,6 +56,7 @@ async def run_actor(  # noqa: PLR0913 -- what a process is made of, and how it d
             raise
         code = told.code
     log.info("actor.ended", exit=code.name.lower())
+    told.end_soon(code)
     return code
 
 
@@ -73,19 +75,19 @@ async def _play(world: World, part: Part, actor: str, told: "_Told", settings: A
     except LostSessionError as error:
         log.warning("actor.fenced", reason=str(error))
         return ActorExit.FENCED
-    except BusClosedError as error:
+    except (BusClosedError, ChannelClosedError) as error:
         log.warning("actor.cut_off", reason=str(error))
         return ActorExit.UNREACHABLE
     return told.code if ending is Ending.LEFT and told.code is not None else _ENDINGS[ending]
 
 
 class _Told:
-    """Whether the machine has told the process to leave.
+    """Whether the machine has told the process to leave, or its supervisor is gone.
 
     The first signal lets it finish what it has in hand, the second breaks it off; while it starts, the first one does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, leash: int | None) -> None:
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[None] = self._loop.create_future()
         self.code: ActorExit | None = None
@@ -93,10 +95,16 @@ class _Told:
         self._task = asyncio.current_task()
         self._loop.add_signal_handler(signal.SIGTERM, self._tell, ActorExit.TERMINATED)
         self._loop.add_signal_handler(signal.SIGINT, self._tell, ActorExit.INTERRUPTED)
+        if leash is not None:
+            self._loop.add_reader(leash, self._let_go, leash)
 
     def let_finish(self) -> None:
         """From here on there is something to finish."""
         self._has_work = True
+
+    def _let_go(self, leash: int) -> None:
+        self._loop.remove_reader(leash)
+        self._tell(ActorExit.LEFT)
 
     def _tell(self, code: ActorExit) -> None:
         if self.code is None:
@@ -106,9 +114,13 @@ class _Told:
             if self._has_work:
                 return
         else:
-            self._loop.call_later(BREAK_OFF_SECONDS, self._end, self.code)
+            self.end_soon(self.code)
         if self._task is not None:
             self._task.cancel()
+
+    def end_soon(self, code: ActorExit) -> None:
+        """Wait a little for what still runs, as the loop does when it is closed; then no more."""
+        self._loop.call_later(BREAK_OFF_SECONDS, self._end, code)
 
     def _end(self, code: ActorExit) -> None:
         """Something does not let itself be broken off; the next process picks up what was in hand as after a crash."""

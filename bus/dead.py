@@ -22,6 +22,8 @@ from protocol.subjects import MAIL_KINDS, Role, Subjects, parse_subject
 
 ABOUT = "Callboard-Dead"
 BODY = "Callboard-Body"
+REPLAY = "replay/"
+"""How the id of a message begins that a person sends again; the number of the dead letter follows."""
 REASON_LENGTH_MAX = 1000
 MESSAGE_ID_LENGTH_MAX = 1000
 """In a header one character can take twelve bytes, and the broker takes 64 KB of headers."""
@@ -111,7 +113,7 @@ class DeadLetters:
         BadSubjectError if that is no place for mail or work of this project; then nothing has happened.
         """
         self._check_place(letter.subject)
-        headers = {MESSAGE_ID: f"replay/{letter.number}/{letter.message_id}"}
+        headers = {MESSAGE_ID: f"{REPLAY}{letter.number}/{letter.message_id}"}
         await surely(lambda: self._broker.publish(letter.subject, letter.data, headers))
         await self.drop(letter)
 

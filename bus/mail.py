@@ -6,16 +6,16 @@ hands on one message at a time and in order; what cannot be read goes to the dea
 
 from typing import Self
 
-from bus.broker import Broker, ConsumerPlan, Delivery
-from bus.dead import DeadLetters
+from bus.broker import MESSAGE_ID, Broker, ConsumerPlan, Delivery
+from bus.dead import REPLAY, DeadLetters
 from bus.post import Post
 from bus.retrying import surely
-from protocol.codec import decode_envelope
+from protocol.codec import decode_envelope, encode
 from protocol.errors import BadSubjectError, MalformedMessageError, UnsupportedSchemaError
 from protocol.marks import parse_message_id
 from protocol.messages import Envelope
 from protocol.routing import parse_address
-from protocol.subjects import MailKind, Role
+from protocol.subjects import MailKind, Role, check_id
 
 ACK_WAIT_SECONDS = 60.0
 DELIVERIES_MAX = 100
@@ -39,6 +39,16 @@ class Letter:
     def ack_subject(self) -> str:
         """What settles this delivery, from any process; goes into the journal where a session outlives a process."""
         return self.delivery.ack_subject
+
+    def inbox(self, kind: MailKind) -> str:
+        """By which inbox it came, for marks. What a person sends again has one to itself.
+
+        It was not taken the first time, however many later ones of its sender were since.
+        """
+        identifier = self.delivery.headers.get(MESSAGE_ID, "")
+        if not identifier.startswith(REPLAY):
+            return kind
+        return f"{kind}.replay-{identifier.removeprefix(REPLAY).partition('/')[0]}"
 
     async def acknowledge(self) -> None:
         """Settle it, after what it led to is recorded; returns when the broker has confirmed.
@@ -93,8 +103,11 @@ def read_envelope(data: bytes, bytes_max: int) -> Envelope:
     if len(data) > bytes_max:
         raise MalformedMessageError(f"{len(data)} bytes are more than the {bytes_max} that a letter may have", data)
     envelope = decode_envelope(data)
-    parse_message_id(envelope.id)
+    size = len(encode(envelope))  # what was left to its default is written out in a record
+    if size > bytes_max:
+        raise MalformedMessageError(f"written out {size} bytes, over the {bytes_max} that a letter may have", data)
     try:
+        check_id(parse_message_id(envelope.id)[0])
         parse_address(envelope.sender)
     except BadSubjectError as error:
         raise MalformedMessageError(f"its sender cannot be answered: {error}", data) from error

@@ -129,7 +129,7 @@ def _story(envelope: Envelope, data: bytes) -> Story:
     if not isinstance(envelope.payload, Story):
         raise MalformedMessageError(f"a {type(envelope.payload).__name__} is no story", data)
     try:
-        check_id(envelope.payload.story)  # it becomes part of a lease's key and of a journal's subject
+        check_id(f"{envelope.payload.story}.{envelope.payload.run}")  # a lease's key and a journal's subject hold it
     except BadSubjectError as error:
         raise MalformedMessageError(f"its story id is no name: {error}", data) from error
     return envelope.payload

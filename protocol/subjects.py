@@ -25,6 +25,8 @@ ALL: str = "all"
 """Stands for every role or every id in a control subject; no actor may be called so."""
 
 TOKEN_LENGTH_MAX = 64
+ID_LENGTH_MAX = 200
+"""The name of a consumer holds an id, and the broker takes 255 characters for it."""
 _TOKEN = re.compile(rf"[a-z0-9_-]{{1,{TOKEN_LENGTH_MAX}}}")
 _KEY_TOKEN = re.compile(r"[a-zA-Z0-9_=-]{1,128}")
 
@@ -38,6 +40,8 @@ def check_token(token: str) -> str:
 
 def check_id(identifier: str) -> str:
     """Return `identifier` if it is one or more tokens joined by dots, else raise BadSubjectError."""
+    if len(identifier) > ID_LENGTH_MAX:
+        raise BadSubjectError(identifier[:100], f"use at most {ID_LENGTH_MAX} characters")
     for token in identifier.split("."):
         check_token(token)
     return identifier

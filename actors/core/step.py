@@ -1,6 +1,7 @@
 """One step of a session: the only place where a decision becomes a new session and a record.
 
-Pure. The live loop, the simulator and the tests that replay a journal all call `advance`, so they cannot differ.
+Pure. The live loop, the simulator and the tests that replay a journal all call `advance`, so they cannot differ;
+`refuse` is what the live loop does about a step of it that cannot be stored.
 """
 
 from collections.abc import Iterable
@@ -14,7 +15,6 @@ from actors.core.decision import Decision, Model, fail, ignore
 from actors.core.effects import AskPerson, Effect, Send, Timer, WithdrawAsk
 from actors.core.events import ChannelClosed, Entered, Event, Failed, Failing, Finished, Received, Resumed, Signalled
 from actors.core.failures import Broken, Cancelled, Cause, Unavailable
-from actors.core.results import AskWithdrawn
 from actors.core.session import Deferred, Session, Suspension
 from actors.evidence import evidence_of, reason_of
 from protocol.machine import ERROR, SUSPEND
@@ -38,6 +38,8 @@ class Step(msgspec.Struct, Generic[M, E, R], frozen=True, kw_only=True):
     runs: tuple[E, ...]
     """Effects to start, those that were parked among them; sends are in `effects` alone."""
     cancelled: tuple[str, ...]
+    cause: Cause | None = None
+    """Why the session fails, also where no way leads to ERROR and nothing else would say so."""
 
 
 def is_repeated(session: Session[M, E, R], event: Event[E, R]) -> bool:
@@ -57,8 +59,6 @@ def next_event(behaviour: Behaviour[M, E, R], session: Session[M, E, R], at: dat
     """What the session presents to itself before anything new: the way to ERROR, or what it deferred and now takes."""
     if session.failing is not None and session.state != ERROR:
         return Failing(at=at, cause=session.failing)
-    if session.state == SUSPEND:
-        return None
     for deferred in session.deferred:
         if _judge(behaviour, session, deferred.event, deferred.effect).verb != "defer":
             return deferred.event
@@ -143,7 +143,7 @@ def _judge(
     behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Event[E, R], effect: E | None
 ) -> Decision[M]:
     """The decider's answer, or the runtime's own where the decider has nothing to say."""
-    if isinstance(event, Finished) and isinstance(event.result, AskWithdrawn):
+    if isinstance(effect, WithdrawAsk):
         return ignore(session.model)
     if session.suspension is not None:
         ends = _ends_suspension(behaviour, session.suspension, event)
@@ -177,6 +177,10 @@ def _ask(behaviour: Behaviour[M, E, R], model: M, event: Event[E, R], effect: E 
         decision = behaviour.decide(model, event)
         behaviour.machine.check(model.state, decision.model.state)
         assert decision.verb == "go" or decision.model.state == model.state, "only go changes the state"
+        assert decision.verb != "go" or decision.model.state != ERROR, "fail, which has a cause, leads to ERROR"
+        for each in decision.effects:
+            if isinstance(each, Timer):
+                _due(each, event)  # a time that no clock shows is found here, where it is a bug like any other
     except Exception as error:
         return fail(model, bug(error))
     return decision
@@ -207,6 +211,7 @@ def _go_on(
     changed = replace(taken, model=decision.model)
     if decision.verb != "go":
         return _step(before, changed, event, decision.effects, decision.cancels)
+    changed = replace(changed, deferred=_without_entered(changed))
     if before.state == ERROR:
         changed = replace(changed, failing=None)
     return _enter(behaviour, before, changed, event, decision)
@@ -242,12 +247,28 @@ def _fail(
     """One step to ERROR; states on the way are not entered. Where no way leads there, the session stays as it is."""
     path = behaviour.machine.path_to_error(before.state)
     if not path:
-        return _step(before, taken, event, decision.effects)
-    kept = {key: each for key, each in taken.open.items() if isinstance(each, WithdrawAsk)}
-    changed = replace(taken, model=_in_state(taken.model, path[0]), failing=decision.cause, suspension=None, open=kept)
-    if path[0] == ERROR:
-        return _enter(behaviour, before, changed, event, decision)
-    return _step(before, changed, event, decision.effects)
+        stays = replace(taken, failing=taken.failing or decision.cause) if before.state == ERROR else taken
+        return replace(_step(before, stays, event, decision.effects), cause=decision.cause)
+    changed = replace(
+        taken,
+        model=_in_state(taken.model, path[0]),
+        failing=decision.cause,
+        suspension=None,
+        open={key: each for key, each in taken.open.items() if isinstance(each, WithdrawAsk)},
+        deferred=_without_entered(taken),
+    )
+    is_there = path[0] == ERROR
+    step = (
+        _enter(behaviour, before, changed, event, decision)
+        if is_there
+        else _step(before, changed, event, decision.effects)
+    )
+    return replace(step, cause=decision.cause)
+
+
+def _without_entered(session: Session[M, E, R]) -> tuple[Deferred[E, R], ...]:
+    """That a state was entered means nothing once it is left."""
+    return tuple(each for each in session.deferred if not isinstance(each.event, Entered))
 
 
 # SUSPEND.
@@ -280,6 +301,7 @@ def _restore(session: Session[M, E, R], event: Signalled) -> Step[M, E, R]:
         model=_in_state(session.model, suspension.suspended_from),
         suspension=None,
         open=still_open,
+        deferred=tuple(each for each in session.deferred if _answered(each.event) != suspension.timer),
         heard=max(session.heard, event.generation),
     )
     step = _step(session, changed, event)
@@ -302,7 +324,6 @@ def _step(
     cancels: Iterable[str] = (),
 ) -> Step[M, E, R]:
     n = before.n + 1
-    after = _without_suspension(after)
     unwanted = frozenset(cancels)
     kept = {key: each for key, each in after.open.items() if _tag(each) not in unwanted}
     cancelled = tuple(key for key in before.open if key not in kept and key != _answered(event))
@@ -317,16 +338,6 @@ def _step(
         runs=started,
         cancelled=cancelled,
     )
-
-
-def _without_suspension(session: Session[M, E, R]) -> Session[M, E, R]:
-    """A session that has left SUSPEND otherwise than by a restore no longer wants what waited there."""
-    suspension = session.suspension
-    if suspension is None or session.state == SUSPEND:
-        return session
-    gone = {suspension.timer, *suspension.parked}
-    still_open = {key: each for key, each in session.open.items() if key not in gone}
-    return replace(session, suspension=None, open=still_open)
 
 
 def _answered(event: Event[E, R]) -> str:
@@ -345,11 +356,15 @@ def _name(effects: Iterable[Effect], session: str, n: int, event: Event[E, R]) -
 def _named(effect: Effect, identifier: str, event: Event[E, R]) -> Effect:
     match effect:
         case Timer():
-            return replace(effect, id=identifier, due=event.at + timedelta(seconds=effect.seconds))
+            return replace(effect, id=identifier, due=_due(effect, event))
         case Send():
             return replace(effect, id=identifier, cause=_message_of(event))
         case _:
             return replace(effect, id=identifier)
+
+
+def _due(timer: Timer, event: Event[E, R]) -> datetime:
+    return event.at + timedelta(seconds=timer.seconds)
 
 
 def _message_of(event: Event[E, R]) -> str:

@@ -11,6 +11,7 @@ from actors.core.events import Received
 from actors.hosting.host import AnyRunner, Ending, Host, ending_of
 from actors.runtime.tenure import owner_name
 from bus.board import Posted
+from bus.work import Assignment
 from protocol.codec import encode
 from protocol.errors import BadSubjectError
 from protocol.subjects import check_id
@@ -32,7 +33,9 @@ class Hosted(msgspec.Struct, frozen=True, kw_only=True):
 async def play_each(host: Host) -> Ending:
     """Go on with the story in hand or take one from the queue; when its session is over, so is the process."""
     runner = await _find_story(host) or await _take_story(host)
-    await host.perform(runner)
+    assert host.tenure.claim is not None
+    with structlog.contextvars.bound_contextvars(story=host.tenure.claim.story):
+        await host.perform(runner)
     if runner.is_over:
         await _finish_story(host)
     return ending_of(runner)
@@ -78,9 +81,7 @@ def _read(posted: Posted | None) -> Hosted | None:
 
 async def _take_story(host: Host) -> AnyRunner:
     bus = host.world.bus
-    await host.signals.brake_off()
-    assignment = await bus.work.take(owner_name(host.world, host.actor))
-    host.tenure.claim = assignment.claim
+    assignment = await _take_assignment(host)
     hosted = Hosted(
         session=f"{assignment.story.story}.{assignment.story.run}",
         story=assignment.story.story,
@@ -89,7 +90,6 @@ async def _take_story(host: Host) -> AnyRunner:
     await host.world.boundary("board.before")
     await bus.board.put(host.board_key, encode(hosted))
     await host.world.boundary("board.after")
-    await host.signals.brake_off()
     runner = await host.open(hosted.session)
     runner.offer(
         Received(
@@ -100,6 +100,16 @@ async def _take_story(host: Host) -> AnyRunner:
         )
     )
     return runner
+
+
+async def _take_assignment(host: Host) -> Assignment:
+    while True:
+        await host.signals.brake_off()
+        assignment = await host.world.bus.work.take(owner_name(host.world, host.actor))
+        host.tenure.claim = assignment.claim
+        if not host.signals.paused:
+            return assignment
+        await host.tenure.hand_back()  # the brake came on meanwhile, perhaps only here: another may have the story
 
 
 async def _finish_story(host: Host) -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
 import msgspec
 import structlog
 
+from actors.core.events import ChannelClosed
 from actors.core.session import Session
 from actors.errors import UnreadableSessionError
 from actors.hosting.heartbeat import Heartbeat, Playing
@@ -20,6 +22,8 @@ from actors.runtime.together import until_first
 from actors.runtime.waiting import waiting_executors
 from actors.runtime.world import World
 from bus.asks import Ask
+from bus.errors import ChannelClosedError
+from bus.mail import Inbox
 from protocol.machine import DONE
 from protocol.subjects import MailKind
 
@@ -123,7 +127,7 @@ class Host:
 
     async def _perform(self, runner: AnyRunner, kinds: tuple[MailKind, ...]) -> AnySession:
         name = runner.session.id
-        inboxes = {kind: await self.world.bus.mail.inbox(kind, self.role, name) for kind in ("reply", *kinds)}
+        inboxes = await self._inboxes(runner, ("reply", *kinds))
         await self.signals.attach(runner)
         if self.stopping:
             runner.stop()
@@ -135,8 +139,19 @@ class Host:
             self.signals.detach(runner)
         if runner.is_over:
             for inbox in inboxes.values():
-                await inbox.close()
+                with suppress(ChannelClosedError):  # gone already
+                    await inbox.close()
         return runner.session
+
+    async def _inboxes(self, runner: AnyRunner, kinds: tuple[MailKind, ...]) -> dict[MailKind, Inbox]:
+        """The inboxes of a session; where there can be none, it hears so."""
+        inboxes: dict[MailKind, Inbox] = {}
+        for kind in kinds:
+            try:
+                inboxes[kind] = await self.world.bus.mail.inbox(kind, self.role, runner.session.id)
+            except ChannelClosedError as error:
+                runner.offer(ChannelClosed(at=self.world.now(), inbox=kind, reason=error.reason))
+        return inboxes
 
     async def _ask_about(self, error: UnreadableSessionError, session: str, attempt: int) -> None:
         """Have a person look at a record that this code cannot read; crashing again and again would help nobody."""

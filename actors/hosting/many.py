@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 import structlog
 
-from actors.core.events import Received
+from actors.core.events import ChannelClosed, Received
 from actors.core.step import is_repeated
 from actors.errors import UnreadableSessionError
 from actors.hosting.host import AnyRunner, Ending, Host
 from actors.runtime.together import end_all, until_first
+from bus.errors import ChannelClosedError
 from bus.mail import Inbox, Letter
 from protocol.errors import BadSubjectError
 from protocol.subjects import MailKind, check_id
@@ -68,9 +69,20 @@ class _Many:
         inbox: Inbox = await self._host.world.bus.mail.inbox(kind, self._host.role, self._host.actor)
         while True:
             await self._host.signals.brake_off()
-            letter = await inbox.take()
+            letter = await self._take(kind, inbox)
+            await self._host.signals.brake_off()  # it may have come on while nothing came
             while not await self._hand(kind, letter):
                 pass  # its session was just given up here: the next runner knows what became of it
+
+    async def _take(self, kind: MailKind, inbox: Inbox) -> Letter:
+        try:
+            return await inbox.take()
+        except ChannelClosedError as error:
+            for runner in self._running.values():
+                runner.offer(ChannelClosed(at=self._host.world.now(), inbox=kind, reason=error.reason))
+            for name in tuple(self._tasks):
+                await self._until_gone(name)
+            raise  # nobody can reach this actor any more
 
     async def _hand(self, kind: MailKind, letter: Letter) -> bool:
         name = self._route(letter.envelope)
@@ -80,7 +92,7 @@ class _Many:
         if runner is None:
             # It cannot wait here: the mail of all other sessions is behind it.
             return await self._bury(letter, f"session {name} cannot be read: answer its ask, then replay this letter")
-        event = Received(at=self._host.world.now(), message=letter.envelope, inbox=kind)
+        event = Received(at=self._host.world.now(), message=letter.envelope, inbox=letter.inbox(kind))
         if not runner.is_over:
             return await runner.hand(event, letter.acknowledge) or await self._until_gone(name)
         if not is_repeated(runner.session, event):

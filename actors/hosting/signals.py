@@ -35,10 +35,10 @@ class Signals:
 
     async def attach(self, runner: Runner[Any, Any, Any]) -> None:
         """Tell a session what it has not heard, and from now on everything."""
-        heard, before = runner.session.heard, -1
-        while before < heard < self.generation or before < 0:
+        heard, known = runner.session.heard, -1
+        while known != self.generation:
             # Read to the end before anything live is told: a session that hears a newer signal first refuses the older.
-            before = heard
+            known = self.generation
             async for signal in self._world.bus.control.read(self._role, self._actor, heard):
                 self._tell(runner, signal)
                 heard = signal.generation

@@ -1,8 +1,8 @@
 """Drafts: a step with its record and its letters, made ready before anything of it is stored.
 
 What cannot be recorded or sent would be so again in every process that goes on with the session. So it is found here,
-and the session takes the way to ERROR instead, from what it was before: that fits, because no part of a record may be
-larger than its share.
+and the session takes the way to ERROR instead, from what it was before. That fits, because each part of a record has
+a share of what the broker takes, and only a step to ERROR may go beyond: what is left beside the shares is for it.
 """
 
 from typing import Any, NamedTuple
@@ -58,16 +58,28 @@ def _draft_of_refusal(
     try:
         return _draft(world, behaviour, refuse(behaviour, before, step.event, bug(error)))
     except Exception:
-        return _draft(world, behaviour, refuse(behaviour, before, step.event, bug(error), bare=True))
+        # What ERROR itself wants done is not possible either; or the session was just under its share.
+        bare = refuse(behaviour, before, step.event, bug(error), bare=True)
+        return Draft(bare, record_of(behaviour, bare, world.incarnation), [])
 
 
 def _draft(world: World, behaviour: AnyBehaviour, step: AnyStep) -> Draft:
     record = record_of(behaviour, step, world.incarnation)
     letter = world.bus.post.letter_bytes_max
     _check_share("event", _size(record.event), EVENT_LETTERS * letter)
-    _check_share("session", _size(record.after), SESSION_LETTERS * letter)
+    _check_share("session", session_bytes(record), SESSION_LETTERS * letter)
     _check_share("effects", sum(map(_size, record.effects)), EFFECTS_LETTERS * letter)
     return Draft(step, record, letters_of(behaviour, step, world.bus.post.seal))
+
+
+def session_bytes(record: Record) -> int:
+    """How large the session in a record is."""
+    return _size(record.after)
+
+
+def has_room_for_a_letter(world: World, session_size: int) -> bool:
+    """Whether a session of that size can keep one more letter."""
+    return session_size <= (SESSION_LETTERS - EVENT_LETTERS) * world.bus.post.letter_bytes_max
 
 
 def _can_be_recorded(world: World, event: Finished[Any, Any]) -> bool:

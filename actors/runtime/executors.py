@@ -5,6 +5,7 @@ from typing import Any
 
 from actors.core.effects import Effect
 from actors.core.failures import AnyFailure, Broken, Cancelled, Unavailable
+from actors.core.results import Result
 from actors.errors import EffectCancelledError, EffectError, NoExecutorError, ServiceUnavailableError
 from actors.evidence import as_evidence, as_reason, evidence_of, reason_of
 
@@ -13,12 +14,18 @@ Executors = Mapping[type[Effect], Executor]
 """By the effect's type. An executor returns a result struct or raises; it must bear being run again after a crash."""
 
 
-def executor_of(executors: Executors, effect: Effect) -> Executor:
-    """The executor of an effect; NoExecutorError if there is none."""
+async def execute(executors: Executors, effect: Effect) -> Any:
+    """Have an effect performed by whoever is registered for it; NoExecutorError if nobody is."""
     executor = executors.get(type(effect))
     if executor is None:
         raise NoExecutorError(type(effect).__name__)
-    return executor
+    result = await executor(effect)
+    if not isinstance(result, Result):
+        # Recorded, it would make the session unreadable to every later process.
+        raise TypeError(
+            f"the executor of {type(effect).__name__} returned a {type(result).__name__}, which is no Result"
+        )
+    return result
 
 
 def failure_of(error: Exception) -> AnyFailure:

@@ -24,7 +24,8 @@ async def feed(world: World, tenure: Tenure, runner: Runner[Any, Any, Any], inbo
             await asyncio.get_running_loop().create_future()
         else:
             await _until_taken(runner, kind)  # the state may be another one by now, or the brake on
-            await runner.hand(Received(at=world.now(), message=letter.envelope, inbox=kind), letter.acknowledge)
+            event = Received(at=world.now(), message=letter.envelope, inbox=letter.inbox(kind))
+            await runner.hand(event, letter.acknowledge)
 
 
 async def _until_taken(runner: Runner[Any, Any, Any], kind: MailKind) -> None:

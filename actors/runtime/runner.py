@@ -16,13 +16,13 @@ from actors.core.session import Session
 from actors.core.step import Step, advance, is_repeated, next_event
 from actors.errors import EffectCancelledError, LostSessionError
 from actors.runtime.bell import Bell
-from actors.runtime.drafts import draft_of
-from actors.runtime.executors import Executors, executor_of, failure_of
+from actors.runtime.drafts import draft_of, has_room_for_a_letter, session_bytes
+from actors.runtime.executors import Executors, execute, failure_of
 from actors.runtime.records import resumable
 from actors.runtime.tenure import Tenure
 from actors.runtime.together import end_all
 from actors.runtime.world import World
-from bus.errors import BrokerRefusedError, BusClosedError, FencedError
+from bus.errors import BrokerRefusedError, BusClosedError, ChannelClosedError, FencedError
 from bus.journal import Entry
 from bus.post import Sealed
 from protocol.machine import SUSPEND
@@ -72,6 +72,7 @@ class Runner(Generic[M, E, R]):
         self._tenure = tenure
         self.session = session
         self._sequence = 0
+        self._session_size = 0
         self._unsent: list[Sealed] = []
         self._arrivals: asyncio.Queue[Arrival] = asyncio.Queue()
         self._in_hand: dict[str, InHand] = {}
@@ -105,8 +106,8 @@ class Runner(Generic[M, E, R]):
 
     def takes(self, kind: MailKind) -> bool:
         """Whether mail of a kind may be pulled for this session now."""
-        if self._paused:
-            return False
+        if self._paused or (self.session.suspension and not has_room_for_a_letter(self._world, self._session_size)):
+            return False  # in SUSPEND everything is kept: what does not fit is safe where it is
         return kind == "reply" or self.session.state in self._behaviour.pulls.get(kind, ())
 
     def offer(self, event: Event[E, R]) -> None:
@@ -122,7 +123,8 @@ class Runner(Generic[M, E, R]):
 
         async def settle() -> None:
             await acknowledge()
-            settled.set_result(True)
+            if not settled.done():
+                settled.set_result(True)
 
         self._arrivals.put_nowait(Arrival(event, settle))
         is_settled: bool = await settled
@@ -254,6 +256,7 @@ class Runner(Generic[M, E, R]):
         else:
             self._tenure.confirm(asked)
         self.session = draft.step.session
+        self._session_size = session_bytes(draft.record)
         self.last_event = (type(draft.step.event).__name__, draft.record.at)
         for letter in draft.letters:
             await self._send(letter)
@@ -263,7 +266,7 @@ class Runner(Generic[M, E, R]):
         await self._world.boundary("send.before")
         try:
             await self._world.bus.post.send(letter)
-        except BrokerRefusedError as error:
+        except (BrokerRefusedError, ChannelClosedError) as error:
             self._log.error("letter.refused", message=letter.id, subject=letter.subject, reason=str(error))
             if parse_subject(letter.subject).kind not in ("reply", "event"):
                 # Whoever waits for an answer would wait for ever; an answer that is not wanted harms nobody here.
@@ -298,7 +301,7 @@ class Runner(Generic[M, E, R]):
             await self._world.boundary("effect.before")
             if effect.reaches_outside:
                 await self._tenure.check()
-            result = await executor_of(self._executors, effect)(effect)
+            result = await execute(self._executors, effect)
             await self._world.boundary("effect.after")
         except (LostSessionError, BusClosedError) as error:
             self._arrivals.put_nowait(Arrival(error))
@@ -322,9 +325,10 @@ def _log(to: Any, step: Step[Any, Any, Any]) -> None:
         facts["message"] = event.message.id
     if isinstance(event, Finished | Failed):
         facts["effect"] = event.effect
-    if step.session.failing is not None:
-        facts["cause"] = step.session.failing.kind
-    to.info(
+    if step.cause is not None:
+        facts |= {"cause": step.cause.kind, "reason": step.cause.reason, "evidence": step.cause.evidence}
+    say = to.info if step.cause is None or step.cause.kind != "bug" else to.error
+    say(
         "event.handled",
         happened=type(event).__name__,
         state_from=step.state_from,

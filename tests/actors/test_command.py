@@ -136,7 +136,7 @@ async def test_a_story_is_played_to_its_end_and_every_event_is_logged_once(offic
     assert office.outside.announcements == ["merged s-1"]
     handled = [line for line in log if line["event"] == "event.handled"]
     assert [line["n"] for line in handled] == list(range(1, 18))
-    assert all(line["actor"] == "coder-1" and line["session"] == "s-1.1" for line in handled)
+    assert all(line["actor"] == "coder-1" and (line["session"], line["story"]) == ("s-1.1", "s-1") for line in handled)
     assert handled[0]["message"] == "office/1/0"
     assert handled[-1]["state_to"] == "DONE"
 
@@ -286,6 +286,20 @@ async def test_a_control_signal_ends_it_as_well(office: Office) -> None:
     await office.bus.control.broadcast(letter(Restart(), "coder.coder-1", "CONTROL"))
 
     assert (await ended(process))[0] == ActorExit.LEFT
+
+
+async def test_what_does_not_let_itself_be_cancelled_holds_no_process_for_ever(office: Office) -> None:
+    await office.order()
+    process = await office.start(
+        "coder", "--id", "coder-1", "--part", f"{AWKWARD}:STUBBORN", CALLBOARD_ACTOR_STOP_SECONDS="0.2"
+    )
+    await office.state("PLANNING")
+    await office.bus.control.broadcast(letter(Restart(), "coder.coder-1", "CONTROL"))
+
+    code, lines = await ended(process)
+
+    assert code == ActorExit.LEFT
+    assert "actor.broken_off" in [line["event"] for line in lines]
 
 
 async def test_a_second_process_of_the_same_name_takes_over_at_once(office: Office) -> None:

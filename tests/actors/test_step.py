@@ -9,7 +9,7 @@ import pytest
 from actors.core.behaviour import SUSPEND_SECONDS, Behaviour
 from actors.core.decision import Decision, fail, go, stay
 from actors.core.effects import AskPerson, Timer, WithdrawAsk
-from actors.core.events import ChannelClosed, Failed, Finished, Signalled
+from actors.core.events import ChannelClosed, Entered, Failed, Finished, Signalled
 from actors.core.failures import Broken, Cancelled, Cause, Unavailable
 from actors.core.results import AskWithdrawn, PersonAnswered, TimerRang
 from actors.core.step import advance, next_event
@@ -223,7 +223,8 @@ def test_a_failure_takes_the_machines_own_way_from_every_state_with_the_same_cau
 
         path = machine.path_to_error(state)
         assert play.states == list(path or ())
-        assert play.session.failing == (cause if path else None)
+        assert play.session.failing == (cause if path or state == "ERROR" else None)
+        assert [step.cause for step in play.steps] == [cause] * len(play.steps)
 
 
 @pytest.mark.parametrize(
@@ -349,19 +350,52 @@ def test_a_cancel_reaches_a_suspended_session() -> None:
     assert play.states[-2:] == ["SUSPEND", "ERROR"]
 
 
-def test_a_session_that_leaves_suspend_on_a_signal_forgets_what_waited_there() -> None:
+def test_a_brake_over_the_end_of_a_suspension_does_not_lose_it() -> None:
+    play = in_planning()
+    play.break_down(Think, DOWN)
+    rang: Finished[Any, Any] = Finished(at=AT, effect=play.open(Timer).id, result=TimerRang())
+    kept = advance(CODER, play.session, rang, paused=True)
+    assert kept is not None
+
+    assert next_event(CODER, kept.session, AT) == rang
+    restored = advance(CODER, kept.session, signalled(Restore(), 9))
+    assert restored is not None
+    assert (restored.session.state, restored.session.deferred) == ("PLANNING", ())
+
+
+def test_that_a_state_was_entered_means_nothing_once_it_is_left() -> None:
     def decide(model: Coder, event: Any) -> Decision[Coder]:
-        if isinstance(event, Signalled):
-            return go(model, "ERROR", cancel=("ask_person",))
+        match model.state, event:
+            case "SETUP", Entered():
+                return go(model, "PLANNING")
+            case _, Signalled():
+                return fail(model, Cause(kind="cancelled", reason="enough"))
+            case _:
+                return CODER.decide(model, event)
+
+    behaviour = msgspec.structs.replace(CODER, decide=decide)
+    session = behaviour.begin("s-1.1", 0)
+    entered = advance(behaviour, session, received(a_story(), inbox="work"))
+    assert entered is not None
+    assert [type(each.event) for each in entered.session.deferred] == [Entered]
+
+    failed = advance(behaviour, entered.session, signalled(Cancel(), 7))
+
+    assert failed is not None
+    assert failed.session.deferred == ()
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), 1e18])
+def test_a_timer_that_no_clock_shows_is_a_bug(seconds: float) -> None:
+    def decide(model: Coder, event: Any) -> Decision[Coder]:
+        if isinstance(event, Finished) and isinstance(event.result, Prepared):
+            return stay(model, Timer(name="never", seconds=seconds))
         return CODER.decide(model, event)
 
     play = in_planning(msgspec.structs.replace(CODER, decide=decide))
-    play.break_down(Think, DOWN)
 
-    play.happen(signalled(Cancel(), 7))
-
-    assert (play.session.state, play.session.suspension) == ("ERROR", None)
-    assert list(map(type, play.session.open.values())) == [WithdrawAsk]
+    assert play.session.failing is not None
+    assert (play.session.state, play.session.failing.kind) == ("ERROR", "bug")
 
 
 def test_a_restore_runs_again_what_is_still_wanted_of_what_waited() -> None:

@@ -10,17 +10,34 @@ import pytest
 
 from actors.core.decision import Decision, stay
 from actors.core.effects import Send
+from actors.core.events import Finished
+from actors.errors import EffectError
 from actors.hosting.heartbeat import Heartbeat
 from actors.hosting.host import RELEASE_SECONDS, STOP_SECONDS
 from actors.runtime import runner as runner_module
+from actors.runtime.drafts import SESSION_LETTERS
 from actors.runtime.records import resumable as genuine_resumable
 from bus.broker import DUPLICATE_WINDOW_SECONDS
+from bus.control import Control
 from bus.errors import PermissionDeniedError
 from bus.leases import Holder
-from protocol.messages import Cancel, InterviewMessage, Pause, Question, Restore, Resume, Stop, Story
+from protocol.messages import (
+    Answer,
+    Cancel,
+    InterviewMessage,
+    InterviewRequest,
+    Pause,
+    Question,
+    Restore,
+    Resume,
+    Stop,
+    Story,
+)
 from protocol.record import Record
 from tests.actors.understudies import coder as coder_module
+from tests.actors.understudies import outside as outside_module
 from tests.actors.understudies.coder import Coder
+from tests.actors.understudies.effects import Think
 from tests.simulation.loop import Process, VirtualLoop, run_virtual
 from tests.simulation.theatre import LEASE_SECONDS, SUBJECTS, Stage, Theatre
 from tests.simulation.wire import Network, Wire
@@ -434,9 +451,162 @@ def test_an_unreadable_session_holds_up_no_other_and_its_mail_is_kept(monkeypatc
         unreadable.clear()
         (ask,) = await theatre.office.asks.open()
         await theatre.office.asks.answer(ask.id, "try again", theatre.now())
+        await theatre.upload("talk-1")
+        await come_to(theatre, "WAITING", "talk-1")
+        await theatre.office.dead.replay(letter)
         await come_to(theatre, "DONE", "talk-1")
 
+    theatre = on_stage(play, "architect.main", "pm.main")
+    assert "office/2/0" in [event["message"]["id"] for event in events(theatre, "talk-1", "received")]
+
+
+def test_a_letter_that_a_person_sends_again_is_taken_though_later_ones_were() -> None:
+    async def play(theatre: Theatre) -> None:
+        early, late = (theatre.letter(InterviewRequest(interview="talk-1"), "pm.main", "REQUEST") for _ in range(2))
+        theatre.outside.slowness = 100.0
+        await theatre.office.mail.send(late)
+        await come_to(theatre, "INTERVIEWING", "talk-1")
+        subject = SUBJECTS.request("pm", "main")
+        headers = {"Nats-Msg-Id": f"replay/7/{early.id}"}
+        await theatre.office.broker.publish(subject, msgspec.json.encode(early), headers)
+        await asyncio.sleep(5)
+        assert [event["message"]["id"] for event in events(theatre, "talk-1", "received")] == [late.id, early.id]
+
     on_stage(play, "architect.main", "pm.main")
+
+
+def test_a_signal_that_is_stored_while_a_session_is_taken_up_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine = Control.read
+    reads = iter(range(100))
+
+    async def read(self: Any, role: Any, identifier: str, after: int = 0) -> Any:
+        async for signal in genuine(self, role, identifier, after):
+            yield signal
+        if identifier == "coder-1" and next(reads) == 1:
+            await theatres[0].broadcast(Cancel(story="s-1"))
+            await asyncio.sleep(1)
+
+    theatres: list[Theatre] = []
+
+    async def play(theatre: Theatre) -> None:
+        theatres.append(theatre)
+        monkeypatch.setattr(Control, "read", read)
+        theatre.kill(theatre.processes["coder.coder-1"])
+        theatre.outside.slowness = 1000.0
+        await theatre.order("s-1")
+        await come_to(theatre, "ERROR", seconds=60)
+
+    on_stage(play)
+
+
+def test_a_brake_that_comes_on_while_nothing_comes_holds_what_comes_then() -> None:
+    async def play(theatre: Theatre) -> None:
+        await asyncio.sleep(5)
+        await theatre.broadcast(Pause(), "coder.coder-1")
+        await theatre.broadcast(Pause(), "pm.main")
+        await asyncio.sleep(5)
+        theatre.outside.slowness = 1000.0
+        await theatre.order("s-1")
+        await theatre.talk("talk-1")
+        await come_to(theatre, "PLANNING", seconds=60)
+        assert {record.incarnation for record in theatre.monitor.records["s-1.1"]} == {"coder.coder-2-1"}
+        assert "talk-1" not in theatre.monitor.records
+        await theatre.broadcast(Resume(), "pm.main")
+        await come_to(theatre, "INTERVIEWING", "talk-1", 60)
+
+    on_stage(play, "architect.main", "coder.coder-1", "coder.coder-2", "pm.main")
+
+
+def test_letters_that_find_no_room_in_suspend_wait_where_they_are() -> None:
+    async def play(theatre: Theatre) -> None:
+        await suspended(theatre)
+        large = "x" * (theatre.office.post.letter_bytes_max * 3 // 4)
+        for number in range(4):
+            answer = theatre.letter(Answer(answer=f"{number}{large}"), "coder.s-1.1", "RESPONSE")
+            await theatre.office.mail.send(answer)
+        await asyncio.sleep(600)
+        assert last(theatre).state_to == "SUSPEND"
+
+    theatre = on_stage(play)
+    assert len(events(theatre, "s-1.1", "received")) == 2
+
+
+def test_a_stream_that_is_gone_is_a_closed_channel_and_no_crash_loop() -> None:
+    async def play(theatre: Theatre) -> None:
+        theatre.loop.create_task(theatre.answer_asks())
+        theatre.outside.slowness = 50.0
+        await theatre.order("s-1")
+        await come_to(theatre, "PLANNING")
+        await theatre.office.broker.delete_stream(SUBJECTS.mail_stream("architect"))
+        await come_to(theatre, "ERROR")
+        await theatre.office.broker.delete_stream(SUBJECTS.mail_stream("coder"))
+        await come_to(theatre, "ERROR", "s-1.2")
+
+    theatre = on_stage(play, "coder.coder-1")
+    assert [after(last(theatre, name))["failing"]["kind"] for name in ("s-1.1", "s-1.2")] == ["channel_closed"] * 2
+
+
+@pytest.mark.parametrize("odd", [{"error": "overloaded"}, 7, None])
+def test_an_error_whose_reason_is_no_text_is_heard_all_the_same(monkeypatch: pytest.MonkeyPatch, odd: Any) -> None:
+    def breaks(self: Any) -> bool:
+        raise EffectError(odd, odd)
+
+    async def play(theatre: Theatre) -> None:
+        monkeypatch.setattr(Stage, "breaks", breaks)
+        await theatre.order("s-1")
+        await come_to(theatre, "ERROR", seconds=60)
+
+    theatre = on_stage(play)
+    assert str(odd) in after(last(theatre))["failing"]["reason"]
+
+
+def test_what_an_executor_returns_that_is_no_result_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(theatre: Theatre) -> None:
+        monkeypatch.setattr(outside_module, "Thought", lambda text: text)
+        await theatre.order("s-1")
+        await come_to(theatre, "ERROR", seconds=60)
+
+    theatre = on_stage(play)
+    assert "no Result" in after(last(theatre))["failing"]["reason"]
+
+
+def test_a_session_just_under_its_share_can_still_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play(theatre: Theatre) -> None:
+        theatre.loop.create_task(theatre.answer_asks())
+        theatre.restarts = False
+        share = int(SESSION_LETTERS * theatre.office.post.letter_bytes_max)
+
+        def coding(coder: Coder, event: Any) -> Decision[Coder]:
+            if isinstance(event, Finished):
+                raise KeyError("a bug of ours" * 1000)
+            return stay(msgspec.structs.replace(coder, head="x" * (share - 1500)), Think(prompt="?"))
+
+        monkeypatch.setitem(coder_module.STATES, "CODING", coding)
+        await theatre.order("s-1")
+        await come_to(theatre, "ERROR")
+
+    theatre = on_stage(play)
+    assert [ending for _, ending in theatre.endings] == ["error"]
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        Story(story="s-1", spec="s", run=10**70, title="", description="", acceptance_criteria=()),
+        Story(story=".".join(["x" * 60] * 5), spec="s", run=1, title="", description="", acceptance_criteria=()),
+    ],
+)
+def test_a_story_whose_session_could_have_no_name_is_dead(story: Story) -> None:
+    async def play(theatre: Theatre) -> None:
+        subject = SUBJECTS.work("coder", "odd")
+        await theatre.office.broker.publish(
+            subject, msgspec.json.encode(theatre.letter(story, "coder.all", "REQUEST")), {"Nats-Msg-Id": "office/9/9"}
+        )
+        await theatre.order("s-1")
+        await come_to(theatre, "PLANNING", seconds=60)
+        assert len([letter async for letter in theatre.office.dead.all()]) == 1
+
+    on_stage(play)
 
 
 @pytest.mark.parametrize(
