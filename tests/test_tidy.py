@@ -69,14 +69,15 @@ def test_a_package_imports_only_to_its_left(package: str) -> None:
     assert modules(package)
 
 
-def test_the_protocol_has_no_effects() -> None:
+@pytest.mark.parametrize("package", ["protocol", "actors/core", "supervisors/core"])
+def test_what_is_pure_has_no_effects(package: str) -> None:
     offences = [
         f"{path.relative_to(ROOT)} imports {name}"
-        for path in modules("protocol")
+        for path in modules(package)
         for name in imported(path)
         if name.split(".")[0] in IMPURE
     ]
-    for path in modules("protocol"):
+    for path in modules(package):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
                 offences.append(f"{path.relative_to(ROOT)}:{node.lineno} calls {node.func.id}")
@@ -84,6 +85,7 @@ def test_the_protocol_has_no_effects() -> None:
                 offences.append(f"{path.relative_to(ROOT)}:{node.lineno} reads a clock")
 
     assert offences == []
+    assert modules(package)
 
 
 def test_only_one_module_spells_subjects() -> None:

@@ -279,6 +279,17 @@ async def test_a_signal_is_heeded_before_anything_has_begun(
     assert await ended_promptly(process) == (code, [])
 
 
+async def test_how_long_it_waits_in_suspend_is_a_setting(office: Office, tmp_path: Path) -> None:
+    (tmp_path / "down").touch()
+    await office.order()
+    process = await office.start(*CODER, CALLBOARD_ACTOR_SUSPEND_SECONDS="0.2")
+
+    code, lines = await ended(process)
+
+    assert code == ActorExit.ERROR
+    assert "suspend_timeout" in [line.get("cause") for line in lines]
+
+
 async def test_a_control_signal_ends_it_as_well(office: Office) -> None:
     await office.order()
     process = await office.start("coder", "--id", "coder-1", "--part", f"{PARTS}:CODER")
