@@ -154,6 +154,7 @@ class JetStreamBroker:
         except NotAcknowledgedError:
             if not await self._has_forgotten(ack_subject):
                 raise
+            self._note_settled(ack_subject)
 
     async def _has_forgotten(self, ack_subject: str) -> bool:
         """Whether the server has been killed before it noted the delivery: it then answers no acknowledgement of it."""
@@ -184,9 +185,16 @@ class JetStreamBroker:
             await self.connection.request(ack_subject, word, None, self._publish_seconds)
         except NoResponderError as error:
             stream, consumer, *_ = ack_tokens(ack_subject)
-            if await self._puller(stream, consumer).make_again():
-                return  # the lost one has taken its deliveries along: this one comes again
-            raise await self._nobody(error, f"{API}.CONSUMER.INFO.{stream}.{consumer}") from None
+            # A lost consumer has taken its deliveries along: once it is there again, so is this one.
+            if not await self._puller(stream, consumer).make_again():
+                raise await self._nobody(error, f"{API}.CONSUMER.INFO.{stream}.{consumer}") from None
+        self._note_settled(ack_subject)
+
+    def _note_settled(self, ack_subject: str) -> None:
+        stream, consumer, _, sequence, *_ = ack_tokens(ack_subject)
+        puller = self._pullers.get((stream, consumer))
+        if puller is not None:
+            puller.was_settled(sequence)
 
     async def purge(self, stream: str, subject: str) -> int:
         """Remove all messages of a subject."""

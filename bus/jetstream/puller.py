@@ -7,6 +7,7 @@ broker has lost: that one is made again.
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
@@ -36,6 +37,9 @@ class Consumers(Protocol):
     async def ensure_consumer(self, plan: ConsumerPlan) -> bool:
         """Create it if need be."""
 
+    async def reclaim(self, stream: str, consumer: str) -> None:
+        """Have what is not settled delivered again."""
+
 
 class Puller:
     """Keeps at most one pull request open; what arrives when nobody waits for it any more is given back at once."""
@@ -52,6 +56,7 @@ class Puller:
         self._open_until = 0.0
         self._channel: Channel | None = None
         self._missing_since: float | None = None
+        self._in_hand = ""
         self._takers = 0
         self._giving_back: set[asyncio.Task[None]] = set()
 
@@ -59,6 +64,11 @@ class Puller:
         """The server has just confirmed the consumer to us."""
         self._plan = plan
         self._known_in = self._connection.reconnections
+
+    def was_settled(self, sequence: str) -> None:
+        """The server has confirmed that a delivery is no longer in our hands."""
+        if self._in_hand == sequence:
+            self._in_hand = ""
 
     async def next(self) -> Delivery:
         """The next message, however long it takes."""
@@ -80,6 +90,7 @@ class Puller:
 
     async def _ask(self) -> None:
         await self._connection.wait_until_up()
+        await self._reclaim_after_outage()
         if self._channel is None:
             call = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
             self._channel = await self._connection.open_channel(call, self._on_answer)
@@ -89,6 +100,22 @@ class Puller:
             await self._channel.ask(_PULL_ONE)
         except NotAcknowledgedError as error:
             self._on_answer(error)
+
+    async def _reclaim_after_outage(self) -> None:
+        """Have the broker forget a delivery that it has in mind and we have not, or it would deliver nothing else.
+
+        One that is killed has not yet noted what it has confirmed last: then it waits, for as long as it would wait for
+        us, for the acknowledgement of a message that is settled and gone.
+        """
+        plan = self._plan
+        if plan is None or plan.ack_pending_max > 1 or self._in_hand or not self._was_away():
+            return
+        with suppress(ChannelClosedError):  # the pull will tell
+            await surely(lambda: self._consumers.reclaim(self._stream, self._consumer))
+
+    def _was_away(self) -> bool:
+        """Whether the connection has come back since the server last spoke of this consumer."""
+        return self._known_in != self._connection.reconnections
 
     def _on_answer(self, answer: Msg | BusError) -> None:
         if isinstance(answer, Msg):
@@ -116,7 +143,9 @@ class Puller:
                 raise answer
             case Msg() if answer.reply:
                 self._missing_since = None
-                return read_delivery(answer)
+                delivery = read_delivery(answer)
+                self._in_hand = str(delivery.sequence)
+                return delivery
             case Msg() if not is_status(answer, "404", "408"):
                 await self._doubt(0.0)
         return None
@@ -138,7 +167,7 @@ class Puller:
         A broker that is killed can lose a consumer that it has just confirmed; nobody had reason to delete it.
         """
         plan = self._plan
-        if plan is None or self._known_in == self._connection.reconnections or await self._exists():
+        if plan is None or not self._was_away() or await self._exists():
             return False
         try:
             await surely(lambda: self._consumers.ensure_consumer(plan))

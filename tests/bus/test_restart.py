@@ -2,8 +2,7 @@
 
 import asyncio
 import itertools
-import shutil
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 
 import msgspec
 import pytest
@@ -14,7 +13,6 @@ from bus.bus import Bus
 from bus.errors import ChannelClosedError, FencedError, HistoryLostError, LeaseLostError, NotAcknowledgedError
 from bus.jetstream.plans import consumer_config
 from bus.jetstream.puller import ack_tokens, read_delivery
-from bus.mail import Letter
 from protocol.messages import Restore
 from protocol.subjects import Subjects
 from tests.bus.brokers import connection_of, eventually, frozen, project, restart
@@ -306,68 +304,6 @@ async def test_a_stream_that_is_gone_is_told_from_an_outage(
                 await bus.mail.send(an_envelope())
             with pytest.raises(ChannelClosedError):
                 await taking
-
-
-def lose_consumer(server: NatsServer, stream: str, consumer: str) -> None:
-    """What a server that is killed can do with a consumer that it has just confirmed."""
-    (lost,) = server.folder.glob(f"data/jetstream/*/streams/{stream}/obs/{consumer}")
-    shutil.rmtree(lost)
-
-
-@pytest.mark.parametrize("waiting", [True, False], ids=["while somebody waits", "before anybody waits"])
-async def test_an_inbox_that_a_kill_has_lost_is_opened_again_at_once(
-    own_server: NatsServer, subjects: Subjects, *, waiting: bool
-) -> None:
-    async with project(own_server.url, subjects) as bus:
-        inbox = await bus.mail.inbox("request", "architect", "main")
-        taking = asyncio.create_task(inbox.take()) if waiting else None
-        await bus.mail.send(an_envelope(recipient="pm.main"))  # the server has our pull by now
-
-        own_server.kill()
-        lose_consumer(own_server, subjects.mail_stream("architect"), "request-main")
-        await asyncio.to_thread(own_server.start)
-        async with asyncio.timeout(DELIVERY_SECONDS):
-            await bus.mail.send(an_envelope())
-            letter = await (taking or inbox.take())
-
-    assert letter.envelope == an_envelope()
-
-
-@pytest.mark.parametrize("settle", [Letter.acknowledge, Letter.give_back], ids=["acknowledge", "give back"])
-async def test_a_letter_in_hand_comes_again_when_a_kill_has_lost_its_inbox(
-    own_server: NatsServer, subjects: Subjects, settle: Callable[[Letter], Awaitable[None]]
-) -> None:
-    async with project(own_server.url, subjects) as bus:
-        inbox = await bus.mail.inbox("request", "architect", "main")
-        await bus.mail.send(an_envelope())
-        letter = await inbox.take()
-
-        own_server.kill()
-        lose_consumer(own_server, subjects.mail_stream("architect"), "request-main")
-        await asyncio.to_thread(own_server.start)
-        async with asyncio.timeout(DELIVERY_SECONDS):
-            await settle(letter)
-            again = await inbox.take()
-            await again.acknowledge()
-
-        assert again.envelope == letter.envelope
-        assert await bus.broker.last(subjects.mail_stream("architect"), ">") is None
-
-
-async def test_an_inbox_that_is_deleted_after_an_outage_is_not_opened_again(
-    own_server: NatsServer, subjects: Subjects, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bus.jetstream.puller.MISSING_SECONDS", 0.2)
-    async with project(own_server.url, subjects) as bus, project(own_server.url, subjects) as other:
-        inbox = await bus.mail.inbox("request", "architect", "main")
-        await restart(own_server)
-        await bus.mail.send(an_envelope())
-        await (await inbox.take()).acknowledge()
-        await (await other.mail.inbox("request", "architect", "main")).close()
-
-        with pytest.raises(ChannelClosedError, match="the consumer was deleted"):
-            async with asyncio.timeout(DELIVERY_SECONDS):
-                await inbox.take()
 
 
 async def test_a_kill_while_somebody_waits_is_no_end_of_a_channel(own_server: NatsServer, subjects: Subjects) -> None:
