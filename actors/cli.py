@@ -64,7 +64,7 @@ def actor(  # noqa: PLR0913 -- one for each flag
     """
     _check_name(identifier)
     configure_logs("info", actor=identifier)  # until the settings say how much
-    sys.path.insert(0, str(Path.cwd()))  # a command does not look there by itself
+    sys.path[:0] = [str(folder.resolve()), str(Path.cwd())]  # a command looks in neither by itself
     played = find_part(machine, part)
     loaded = load({"project": project, "bus.url": url}, os.environ, folder.resolve())
     configure_logs(loaded.settings.log_level, actor=identifier)

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
+import structlog
 
 from bus.broker import MESSAGE_ID, Broker, Delivery, Message
 from bus.errors import ChannelClosedError, MessageTooLargeError, ObjectCorruptError, ObjectMissingError
@@ -19,6 +20,8 @@ from bus.retrying import surely
 from bus.topology import watched_streams
 from protocol.errors import BadSubjectError
 from protocol.subjects import MAIL_KINDS, Role, Subjects, parse_subject
+
+log = structlog.get_logger()
 
 ABOUT = "Callboard-Dead"
 BODY = "Callboard-Body"
@@ -83,6 +86,7 @@ class DeadLetters:
             sequence=delivery.sequence,
             message_id=delivery.headers.get(MESSAGE_ID, "")[:MESSAGE_ID_LENGTH_MAX],
         )
+        log.warning("letter.dead", holder=f"{role}.{identifier}", subject=delivery.subject, reason=about.reason)
         subject = self._subjects.dead(role, identifier)
         headers = {ABOUT: _ascii(about), MESSAGE_ID: f"dead/{delivery.subject}/{delivery.sequence}"}
         try:

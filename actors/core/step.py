@@ -134,7 +134,7 @@ def _take(session: Session[M, E, R], event: Event[E, R]) -> tuple[Session[M, E, 
 # Deciding.
 
 
-def bug(error: Exception) -> Cause:
+def bug(error: BaseException) -> Cause:
     """Something of ours went wrong, where nothing may."""
     return Cause(kind="bug", reason=f"{type(error).__name__}: {reason_of(error)}", evidence=evidence_of(error))
 
@@ -175,13 +175,14 @@ def _ask(behaviour: Behaviour[M, E, R], model: M, event: Event[E, R], effect: E 
         event = replace(event, of=effect)
     try:
         decision = behaviour.decide(model, event)
+        assert isinstance(decision, Decision), f"decide returned a {type(decision).__name__}, no Decision"
         behaviour.machine.check(model.state, decision.model.state)
         assert decision.verb == "go" or decision.model.state == model.state, "only go changes the state"
         assert decision.verb != "go" or decision.model.state != ERROR, "fail, which has a cause, leads to ERROR"
         for each in decision.effects:
             if isinstance(each, Timer):
                 _due(each, event)  # a time that no clock shows is found here, where it is a bug like any other
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return fail(model, bug(error))
     return decision
 

@@ -9,6 +9,7 @@ import structlog
 from actors.core.events import ChannelClosed, Received
 from actors.core.step import is_repeated
 from actors.errors import UnreadableSessionError
+from actors.evidence import reason_of
 from actors.hosting.host import AnyRunner, Ending, Host
 from actors.runtime.together import end_all, until_first
 from bus.errors import ChannelClosedError
@@ -85,7 +86,10 @@ class _Many:
             raise  # nobody can reach this actor any more
 
     async def _hand(self, kind: MailKind, letter: Letter) -> bool:
-        name = self._route(letter.envelope)
+        try:
+            name = self._route(letter.envelope)
+        except Exception as error:
+            return await self._bury(letter, f"its session was not found: {type(error).__name__}: {reason_of(error)}")
         if name is None or not _is_name(name):
             return await self._bury(letter, "it belongs to no session that there could be")
         runner = await self._runner(name)

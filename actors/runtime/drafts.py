@@ -14,7 +14,7 @@ from actors.core.session import Session
 from actors.core.step import Step, advance, bug, refuse
 from actors.errors import RecordTooLargeError
 from actors.evidence import reason_of
-from actors.runtime.records import letters_of, record_of
+from actors.runtime.records import letters_of, read_session, record_of
 from actors.runtime.world import World
 from bus.post import Sealed
 from protocol.codec import encode
@@ -69,6 +69,7 @@ def _draft(world: World, behaviour: AnyBehaviour, step: AnyStep) -> Draft:
     _check_share("event", _size(record.event), EVENT_LETTERS * letter)
     _check_share("session", session_bytes(record), SESSION_LETTERS * letter)
     _check_share("effects", sum(map(_size, record.effects)), EFFECTS_LETTERS * letter)
+    read_session(behaviour, record)  # a field of another type than it says is written, and never read again
     return Draft(step, record, letters_of(behaviour, step, world.bus.post.seal))
 
 

@@ -28,7 +28,7 @@ async def execute(executors: Executors, effect: Effect) -> Any:
     return result
 
 
-def failure_of(error: Exception) -> AnyFailure:
+def failure_of(error: BaseException) -> AnyFailure:
     """What an executor raised, as a failure; whatever nobody foresaw counts as permanent."""
     match error:
         case ServiceUnavailableError():

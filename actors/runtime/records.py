@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Generic, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -64,12 +65,23 @@ def resumable(behaviour: Behaviour[M, E, R], entry: Entry, seal: Seal) -> Resuma
     """What a record says, whatever code wrote it; UnreadableSessionError if this code cannot read all of it."""
     try:
         record = entry.record()
-        session: Session[M, E, R] = msgspec.json.decode(record.after, type=behaviour.session_type)
+        session = read_session(behaviour, record)
         _check(behaviour, record, session)
         sends = [_send.decode(each) for each in record.effects if _any_effect.decode(each).effect == "send"]
         return Resumable(session, [seal(_letter(behaviour, session.id, send, record.at)) for send in sends])
     except (ProtocolError, MessageTooLargeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableSessionError(entry.subject, entry.sequence, str(error)) from error
+
+
+def read_session(behaviour: Behaviour[M, E, R], record: Record) -> Session[M, E, R]:
+    """The session in a record; msgspec's DecodeError if it is none of this behaviour."""
+    session: Session[M, E, R] = _decoder(behaviour.session_type).decode(record.after)
+    return session
+
+
+@lru_cache
+def _decoder(session_type: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(session_type)
 
 
 def _check(behaviour: Behaviour[M, E, R], record: Record, session: Session[M, E, R]) -> None:

@@ -309,7 +309,7 @@ class Runner(Generic[M, E, R]):
             if effect.id not in self._in_hand:
                 raise
             self._fail(effect, failure_of(EffectCancelledError("its executor gave it up")), generation)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a library that means to end the process ends its effect
             self._fail(effect, failure_of(error), generation)
         else:
             self.offer(Finished(at=self._world.now(), effect=effect.id, result=result))

@@ -18,8 +18,40 @@ def record_line(record: Record) -> str:
     """Which session, its step, when, from where to where, what happened and what is to be done about it."""
     step = record.state_to if record.state_from == record.state_to else f"{record.state_from} → {record.state_to}"
     effects = ", ".join(tag(effect) for effect in record.effects)
-    done = f"{tag(record.event)}{'  ⇒ ' + effects if effects else ''}"
-    return one_line(f"{record.machine} {record.session} {record.n:5}  {moment(record.at)}  {step:28}  {done}")
+    done = f"{tag(record.event)}{'  ⇒ ' + effects if effects else ''}{_why(record)}"
+    return one_line(
+        f"{record.machine} {record.session} {record.n:5}  {moment(record.at)}  {step:28}  {done}{_why(record)}"
+    )
+
+
+class _Why(msgspec.Struct, frozen=True, kw_only=True):
+    """As much of an actor's session as says what went wrong."""
+
+    class Cause(msgspec.Struct, frozen=True, kw_only=True):
+        kind: str
+        reason: str
+
+    class Suspension(msgspec.Struct, frozen=True, kw_only=True):
+        service: str
+
+    failing: Cause | None = None
+    suspension: Suspension | None = None
+
+
+_why_decoder = msgspec.json.Decoder(_Why)
+
+
+def _why(record: Record) -> str:
+    """Why it fails, or what it waits for, where it has just come to that."""
+    if record.state_from == record.state_to:
+        return ""
+    try:
+        why = _why_decoder.decode(record.after)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""  # of an actor that keeps other things
+    if why.failing is not None:
+        return f"  ✗ {why.failing.kind}: {why.failing.reason}"
+    return f"  … {why.suspension.service} is out of reach" if why.suspension is not None else ""
 
 
 def tag(raw: msgspec.Raw) -> str:

@@ -24,6 +24,7 @@ from tests.actors.zygote import Order
 
 SECONDS_MAX = 30.0
 ACK_WAIT_SECONDS = 3.0
+ENDED = "the zygote has ended: what it said is on standard error"
 
 
 class Zygote:
@@ -32,6 +33,7 @@ class Zygote:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._orders = 0
+        self._has_ended = False
         self._pids: dict[int, asyncio.Future[int]] = {}
         self._codes: dict[int, asyncio.Future[int]] = {}
 
@@ -59,8 +61,11 @@ class Zygote:
         loop = asyncio.get_running_loop()
         self._pids[order.order], self._codes[order.order] = loop.create_future(), loop.create_future()
         assert self._process.stdin is not None
+        assert not self._has_ended, ENDED
         self._process.stdin.write(msgspec.json.encode(order) + b"\n")
-        return Child(await self._pids[order.order], self._codes[order.order])
+        pid = await self._pids[order.order]
+        assert pid > 0, ENDED
+        return Child(pid, self._codes[order.order])
 
     async def _hear(self) -> None:
         assert self._process.stdout is not None
@@ -70,6 +75,7 @@ class Zygote:
                 self._pids[said["order"]].set_result(said["pid"])
             else:
                 self._codes[said["order"]].set_result(said["code"])
+        self._has_ended = True
         for unheard in (*self._pids.values(), *self._codes.values()):
             if not unheard.done():
                 unheard.set_result(-signal.SIGKILL)  # it kills all its children when it ends

@@ -129,13 +129,13 @@ async def test_a_server_that_is_killed_under_load_loses_nothing_and_fences_nobod
             while company.outside.announcements != merged:
                 for coder in coders:
                     # A broker that is killed may forget that a story is done: whoever gets it again ends at once.
-                    child = company.children[coder][-1]
-                    if child.code.done() and company.outside.announcements != merged:
+                    if company.children[coder][-1].code.done():
                         await company.start("coder", coder)
                 await asyncio.sleep(0.05)
+        everybody = [child for coder in coders for child in company.children[coder]]
+        await company.until(lambda: sum(child.code.done() for child in everybody) >= len(coders))
 
-        codes = {child.code.result() for coder in coders for child in company.children[coder] if child.code.done()}
-        assert codes == {ActorExit.DONE}
+        assert {child.code.result() for child in everybody if child.code.done()} == {ActorExit.DONE}
         assert company.outside.announcements == merged
         assert await company.offences() == []
         payments = Counter(line.split()[0] for line in company.outside.lines("payments"))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from actors.core.decision import Decision, stay
-from actors.core.effects import Send
+from actors.core.effects import Effect, Send
 from actors.core.events import Finished
 from actors.errors import EffectError
 from actors.hosting.heartbeat import Heartbeat
@@ -560,6 +560,34 @@ def test_an_error_whose_reason_is_no_text_is_heard_all_the_same(monkeypatch: pyt
     assert str(odd) in after(last(theatre))["failing"]["reason"]
 
 
+def test_an_executor_that_ends_the_process_ends_its_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(self: Any) -> bool:
+        raise SystemExit(3)
+
+    async def play(theatre: Theatre) -> None:
+        monkeypatch.setattr(Stage, "breaks", breaks)
+        await theatre.order("s-1")
+        await come_to(theatre, "ERROR", seconds=60)
+
+    theatre = on_stage(play)
+    assert after(last(theatre))["failing"]["reason"].startswith("SystemExit")
+
+
+def test_a_letter_whose_session_cannot_be_found_is_dead() -> None:
+    def lose(envelope: Any) -> str | None:
+        raise KeyError(envelope.id)
+
+    async def play(theatre: Theatre) -> None:
+        theatre.parts["pm"] = msgspec.structs.replace(theatre.parts["pm"], route=lose)
+        theatre.kill(theatre.processes["pm.main"])
+        await asyncio.sleep(1)
+        await theatre.talk("talk-1")
+        await asyncio.sleep(5)
+        assert ["KeyError" in letter.reason async for letter in theatre.office.dead.all()] == [True]
+
+    on_stage(play, "architect.main", "pm.main")
+
+
 def test_what_an_executor_returns_that_is_no_result_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     async def play(theatre: Theatre) -> None:
         monkeypatch.setattr(outside_module, "Thought", lambda text: text)
@@ -646,6 +674,10 @@ def test_two_kinds_of_mail_that_open_one_session_at_once_are_both_recorded() -> 
 HUGE = "x" * (1 << 20)
 
 
+class Unnamed(Effect, frozen=True, kw_only=True):
+    """An effect that is not among the coder's."""
+
+
 def speaks_to_nobody(coder: Coder, _event: Any) -> Decision[Coder]:
     return stay(coder, Send(to="nobody at all", message=Question(story="s-1", question="?")))
 
@@ -667,9 +699,35 @@ def remembers_half_a_character(coder: Coder, _event: Any) -> Decision[Coder]:
     return stay(msgspec.structs.replace(coder, head="\ud800"))
 
 
+def remembers_what_is_of_another_type(coder: Coder, _event: Any) -> Decision[Coder]:
+    return stay(msgspec.structs.replace(coder, lines="many"))
+
+
+def wants_what_its_session_does_not_name(coder: Coder, _event: Any) -> Decision[Coder]:
+    return stay(coder, Unnamed())
+
+
+def ends_the_process(coder: Coder, _event: Any) -> Decision[Coder]:
+    raise SystemExit(3)
+
+
+def says_nothing(_coder: Coder, _event: Any) -> Decision[Coder]:
+    return None  # type: ignore[return-value]  # as somebody forgets to
+
+
 @pytest.mark.parametrize(
     "unfit",
-    [speaks_to_nobody, says_too_much, orders_what_has_no_name, remembers_too_much, remembers_half_a_character],
+    [
+        speaks_to_nobody,
+        says_too_much,
+        orders_what_has_no_name,
+        remembers_too_much,
+        remembers_half_a_character,
+        remembers_what_is_of_another_type,
+        wants_what_its_session_does_not_name,
+        ends_the_process,
+        says_nothing,
+    ],
 )
 def test_a_step_that_cannot_be_sent_or_recorded_is_an_error_of_the_session_and_no_crash_loop(
     monkeypatch: pytest.MonkeyPatch, unfit: Any
