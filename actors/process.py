@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import AsyncExitStack, nullcontext
 from typing import Any
 
 import msgspec
@@ -47,9 +48,10 @@ async def run_actor(  # noqa: PLR0913 -- what a process is made of, and how it d
     told = _Told(leash)  # first of all: a broker that does not answer is waited for
     remember_secrets(environment_secrets(environ) | settings_secrets(loaded, environ))
     try:
-        if prepare:
-            await _prepare_bus(loaded, environ)
-        async with open_bus(loaded, environ, part.behaviour.role, prepare=False) as bus:
+        async with AsyncExitStack() as stack:
+            opening = open_bus(loaded, environ, part.behaviour.role, prepare=False)
+            async with open_bus(loaded, environ, "person", migrate=False) if prepare else nullcontext():
+                bus = await stack.enter_async_context(opening)
             code = await _play(make_world(bus), part, actor, told, loaded.settings.actor)
     except asyncio.CancelledError:
         if told.code is None:
@@ -58,11 +60,6 @@ async def run_actor(  # noqa: PLR0913 -- what a process is made of, and how it d
     log.info("actor.ended", exit=code.name.lower())
     told.end_soon(code)
     return code
-
-
-async def _prepare_bus(loaded: Loaded, environ: Mapping[str, str]) -> None:
-    async with open_bus(loaded, environ, "person", migrate=False):
-        return
 
 
 async def _play(world: World, part: Part, actor: str, told: "_Told", settings: Actor) -> ActorExit:

@@ -19,9 +19,7 @@ def record_line(record: Record) -> str:
     step = record.state_to if record.state_from == record.state_to else f"{record.state_from} → {record.state_to}"
     effects = ", ".join(tag(effect) for effect in record.effects)
     done = f"{tag(record.event)}{'  ⇒ ' + effects if effects else ''}{_why(record)}"
-    return one_line(
-        f"{record.machine} {record.session} {record.n:5}  {moment(record.at)}  {step:28}  {done}{_why(record)}"
-    )
+    return one_line(f"{record.machine} {record.session} {record.n:5}  {moment(record.at)}  {step:28}  {done}")
 
 
 class _Why(msgspec.Struct, frozen=True, kw_only=True):
