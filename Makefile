@@ -46,14 +46,14 @@ bench: $(READY) ## Measure ratios against nats-py and other systems; writes benc
 # Apart from $(VENV): what the peers bring along, plugins of pytest among it, has no place beside our tests.
 $(PEERS)/.ready: pyproject.toml constraints.txt | $(READY)
 	@$(BIN)/python -m venv --clear $(PEERS)
-	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[bench]'
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	@touch $@
 
 SEEDS ?= 1000
 simulate: $(READY) ## Play a company from many seeds: SEEDS=1000, SEED=the first one (default: by the date).
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
-demo: $(READY) ## Publish a sample spec on an embedded server and check the record.
+demo: $(READY) ## Watch a company bear a kill -9 and an outage, with stand-ins for its agents; takes 15 seconds.
 	@tools/demo $(BIN)
 
 docs: $(READY) ## Rewrite the pages of docs/ that come from the code.

@@ -12,25 +12,41 @@ from protocol.machines import MACHINES
 PARTS: Mapping[str, str] = {}
 """Who plays which machine, as `module:name`; the agents come one by one."""
 
+WEB = "web"
+"""The browser's actor follows no machine of the documents: until it is there, any part may stand in its place."""
 
-def find_part(machine: str, place: str = "") -> Part:
+_HOW_TO_NAME = "name one as MODULE:NAME, with --part or the setting parts.{}"
+
+
+def find_part(machine: str, place: str = "", named_by: str = "--part") -> Part:
     """The part that stands at `place` (`MODULE:NAME`), or the machine's own agent; NoPartError if there is none."""
-    if machine not in MACHINES:
+    if machine not in MACHINES and machine != WEB:
         raise NoPartError(f"there is no machine {machine}: one of {', '.join(MACHINES)}")
     place = place or PARTS.get(machine, "")
     if not place:
-        raise NoPartError(f"this version has no agent for {machine} yet: name one with --part MODULE:NAME")
+        raise NoPartError(
+            f"this version has no agent for {machine} yet: {_HOW_TO_NAME.format(machine.replace('-', '_'))}"
+        )
+    try:
+        found = look_up(place, "my_package.parts:CODER")
+    except LookupError as error:
+        raise NoPartError(f"{named_by} {place}: {error}") from error
+    if not isinstance(found, Part):
+        raise NoPartError(f"{named_by} {place} is a {type(found).__name__}, no Part")
+    if machine not in (found.behaviour.machine.name, WEB):
+        raise NoPartError(f"{named_by} {place} plays {found.behaviour.machine.name}, not {machine}")
+    return found
+
+
+def look_up(place: str, example: str) -> object:
+    """What stands at `MODULE:NAME`; LookupError, with words for a person, if that is nothing."""
     module, _, name = place.partition(":")
     if not (module and name):
-        raise NoPartError(f"--part {place}: write MODULE:NAME, for example my_package.parts:CODER")
+        raise LookupError(f"write MODULE:NAME, for example {example}")
     try:
-        found = getattr(importlib.import_module(module), name)
+        found: object = getattr(importlib.import_module(module), name)
     except Exception as error:  # whatever somebody's module does when it is imported
-        raise NoPartError(f"--part {place}: {type(error).__name__}: {reason_of(error)}{_where(error)}") from error
-    if not isinstance(found, Part):
-        raise NoPartError(f"--part {place} is a {type(found).__name__}, no Part")
-    if found.behaviour.machine.name != machine:
-        raise NoPartError(f"--part {place} plays {found.behaviour.machine.name}, not {machine}")
+        raise LookupError(f"{type(error).__name__}: {reason_of(error)}{_where(error)}") from error
     return found
 
 

@@ -8,7 +8,7 @@ import sys
 import threading
 from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 
@@ -25,10 +25,11 @@ LEVELS = {
 log = structlog.get_logger()
 
 
-def configure_logs(level: str, *, actor: str) -> None:
-    """Log to standard error from now on, every line with the actor's name."""
-    output = Output(sys.stderr)
-    render = console_renderer() if sys.stderr.isatty() else render_json
+def configure_logs(level: str, *, actor: str, to: TextIO | None = None) -> None:
+    """Log to standard error from now on, or to a file; every line with the actor's name."""
+    stream = sys.stderr if to is None else to
+    output = Output(stream)
+    render = console_renderer() if stream.isatty() else render_json
     structlog.configure(
         processors=[Lines(actor, render)],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),

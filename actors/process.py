@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, nullcontext
 from typing import Any
 
@@ -17,7 +17,8 @@ from actors.hosting.part import Part
 from actors.hosting.playing import play
 from actors.redaction import remember_secrets
 from actors.runtime.world import RealWorld, World
-from bus.errors import BusClosedError, ChannelClosedError
+from actors.tether import Tether
+from bus.errors import BusClosedError, BusUnreachableError, ChannelClosedError, StorageFullError
 from bus.opening import open_bus
 from bus.settings import Loaded, environment_secrets, settings_secrets
 from bus.settings.model import Actor
@@ -37,22 +38,27 @@ async def run_actor(  # noqa: PLR0913 -- what a process is made of, and how it d
     environ: Mapping[str, str],
     *,
     prepare: bool = False,
-    leash: int | None = None,
+    tether: int | None = None,
     make_world: Any = RealWorld,
 ) -> ActorExit:
     """Be an actor until its part is played, somebody tells it to leave, or another process takes its place.
 
     With `prepare` it first creates on the broker what is missing: for one that is started by hand, before anybody
-    else was there. `leash` is a descriptor that is readable once its supervisor is gone: then it leaves.
+    else was there. `tether` is the line to its supervisor: at its end the process leaves.
     """
-    told = _Told(leash)  # first of all: a broker that does not answer is waited for
+    told = _Told()  # first of all: a broker that does not answer is waited for
+    line = None if tether is None else Tether(tether, told.let_go)
     remember_secrets(environment_secrets(environ) | settings_secrets(loaded, environ))
     try:
         async with AsyncExitStack() as stack:
             opening = open_bus(loaded, environ, part.behaviour.role, prepare=False)
             async with open_bus(loaded, environ, "person", migrate=False) if prepare else nullcontext():
                 bus = await stack.enter_async_context(opening)
-            code = await _play(make_world(bus), part, actor, told, loaded.settings.actor)
+            ready = line.ready if line else None
+            code = await _play(make_world(bus), part, actor, told, loaded.settings.actor, ready=ready)
+    except BusUnreachableError as error:
+        log.warning("actor.cut_off", reason=str(error))
+        code = ActorExit.UNREACHABLE
     except asyncio.CancelledError:
         if told.code is None:
             raise
@@ -62,17 +68,19 @@ async def run_actor(  # noqa: PLR0913 -- what a process is made of, and how it d
     return code
 
 
-async def _play(world: World, part: Part, actor: str, told: "_Told", settings: Actor) -> ActorExit:
+async def _play(  # noqa: PLR0913 -- see run_actor
+    world: World, part: Part, actor: str, told: "_Told", settings: Actor, *, ready: Callable[[], None] | None
+) -> ActorExit:
     behaviour = msgspec.structs.replace(part.behaviour, suspend_seconds=settings.suspend_seconds)
     part = msgspec.structs.replace(part, behaviour=behaviour)
     log.info("actor.started", machine=behaviour.machine.name, incarnation=world.incarnation)
     told.let_finish()
     try:
-        ending = await play(world, part, actor, told.future, settings.stop_seconds)
+        ending = await play(world, part, actor, told.future, settings.stop_seconds, ready=ready)
     except LostSessionError as error:
         log.warning("actor.fenced", reason=str(error))
         return ActorExit.FENCED
-    except (BusClosedError, ChannelClosedError) as error:
+    except (BusClosedError, ChannelClosedError, StorageFullError) as error:
         log.warning("actor.cut_off", reason=str(error))
         return ActorExit.UNREACHABLE
     return told.code if ending is Ending.LEFT and told.code is not None else _ENDINGS[ending]
@@ -84,7 +92,7 @@ class _Told:
     The first signal lets it finish what it has in hand, the second breaks it off; while it starts, the first one does.
     """
 
-    def __init__(self, leash: int | None) -> None:
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[None] = self._loop.create_future()
         self.code: ActorExit | None = None
@@ -92,16 +100,15 @@ class _Told:
         self._task = asyncio.current_task()
         self._loop.add_signal_handler(signal.SIGTERM, self._tell, ActorExit.TERMINATED)
         self._loop.add_signal_handler(signal.SIGINT, self._tell, ActorExit.INTERRUPTED)
-        if leash is not None:
-            self._loop.add_reader(leash, self._let_go, leash)
 
     def let_finish(self) -> None:
         """From here on there is something to finish."""
         self._has_work = True
 
-    def _let_go(self, leash: int) -> None:
-        self._loop.remove_reader(leash)
-        self._tell(ActorExit.LEFT)
+    def let_go(self) -> None:
+        """The supervisor is gone."""
+        if self.code is None:
+            self._tell(ActorExit.LEFT)
 
     def _tell(self, code: ActorExit) -> None:
         if self.code is None:

@@ -58,7 +58,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A measure's outcome: milliseconds of an operation of ours, the ratio that counts, and whether it is met."""
+    """A measure's outcome: ours in milliseconds (or in what its name ends with), the ratio, and whether it is met."""
 
     value: float
     ratio: float

@@ -92,8 +92,12 @@ class Peer:
 
     async def seconds(self, sessions: int, steps: int) -> float:
         """Ask it."""
+        return await self.ask(f"{sessions} {steps}")
+
+    async def ask(self, question: str) -> float:
+        """Ask it for whatever it measures."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{sessions} {steps}\n".encode())
+        self._process.stdin.write(f"{question}\n".encode())
         return float(await self.line())
 
     async def line(self) -> str:
@@ -106,11 +110,11 @@ class Peer:
 
 
 @asynccontextmanager
-async def open_peer(script: str, *arguments: str) -> AsyncIterator[Peer]:
+async def open_peer(script: str, *arguments: str, python: Path = PEERS_PYTHON) -> AsyncIterator[Peer]:
     """Start a worker and wait until it is ready; it is ended when the context is left."""
     path = Path(__file__).parent / "peers" / script
     process = await asyncio.create_subprocess_exec(
-        PEERS_PYTHON, path, *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        python, path, *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     try:
         peer = Peer(process)

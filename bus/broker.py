@@ -106,6 +106,10 @@ class Broker(Protocol):
     """One connection to a broker. All calls wait while the connection is down, and raise BusError."""
 
     @property
+    def is_connected(self) -> bool:
+        """Whether the broker can be reached now, as far as anybody knows."""
+
+    @property
     def message_bytes_max(self) -> int:
         """The largest message (data and headers) that the broker takes."""
 

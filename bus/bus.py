@@ -5,6 +5,7 @@ from bus.board import Board
 from bus.broker import Broker
 from bus.control import Control
 from bus.dead import DeadLetters
+from bus.health import HealthBoard
 from bus.journal import Journal
 from bus.leases import LEASE_SECONDS, Leases
 from bus.mail import ACK_WAIT_SECONDS, Mail
@@ -31,6 +32,7 @@ class Bus:
         self.journal = Journal(broker, subjects)
         self.board = Board(broker, subjects)
         self.asks = Asks(self.board)
+        self.health = HealthBoard(self.board)
         self.objects = Objects(broker, subjects)
         self.post = Post(broker, subjects)
         self.control = Control(self.post)

@@ -47,9 +47,15 @@ class Control:
 
     async def listen(self, role: Role, identifier: str, after: int = 0) -> AsyncIterator[Signal]:
         """All signals for an actor after a generation, in order, for ever; what cannot be read is passed over."""
-        live = self._subjects.live("control")
-        async for message in follow(self._broker, self._stream, self._subjects.every("control"), live, after + 1):
+        async for message in self._follow(after):
             signal = self._signal(message) if _is_for(message.subject, role, identifier) else None
+            if signal is not None:
+                yield signal
+
+    async def overhear(self, after: int = 0) -> AsyncIterator[Signal]:
+        """All signals after a generation, whoever they are for: their envelopes say it. For ever, as `listen`."""
+        async for message in self._follow(after):
+            signal = self._signal(message)
             if signal is not None:
                 yield signal
 
@@ -57,6 +63,10 @@ class Control:
         """The generation of the newest signal; 0 if there never was one."""
         last = await surely(lambda: self._broker.last(self._stream, self._subjects.every("control")))
         return last.sequence if last else 0
+
+    def _follow(self, after: int) -> AsyncIterator[Message]:
+        every, live = self._subjects.every("control"), self._subjects.live("control")
+        return follow(self._broker, self._stream, every, live, after + 1, whole=True)
 
     def _signal(self, message: Message) -> Signal | None:
         try:

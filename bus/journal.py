@@ -52,6 +52,11 @@ class Journal:
         message = await surely(lambda: self._broker.last(self._stream, subject))
         return None if message is None else _entry(message)
 
+    async def last_run(self, story: str) -> Entry | None:
+        """The newest entry of all runs at a story."""
+        message = await surely(lambda: self._broker.last(self._stream, self._subjects.journals_below(story)))
+        return None if message is None else _entry(message)
+
     async def read(self, machine: str = "", session: str = "", first: int = 1) -> AsyncIterator[Entry]:
         """All entries of a session, of a machine or of everything, up to the newest at the time of the call."""
         async for message in self._broker.read(self._stream, self._filter(machine, session), first):

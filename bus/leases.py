@@ -7,6 +7,7 @@ protected by the journal's fence.
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -21,6 +22,9 @@ from protocol.subjects import Subjects
 
 LEASE_SECONDS = 20
 """Longer than a broker election (4 to 9 seconds), so that an election is not taken for a death."""
+
+LEFT_OVER_LEASES = 3
+"""A lease that was not renewed for so many times its length has ended, whatever the broker says."""
 
 UNKNOWN_OWNER = "?"
 """Who holds a lease under whose key lies what no lease has written: it ends when somebody removes it or its time."""
@@ -63,7 +67,7 @@ class Leases:
         value = encode(Holder(owner=owner, details=dict(details or {})))
         while True:
             last = await self._last(key)
-            holder = _read(last)
+            holder = None if await self._is_left_over(last) else _read(last)
             if last is not None and holder is not None and (not instead_of or holder.owner != instead_of):
                 if holder.owner != owner:
                     return None
@@ -106,14 +110,31 @@ class Leases:
 
     async def holder(self, key: str) -> Lease | None:
         """Who holds a lease now."""
-        return _current(key, await self._last(key))
+        last = await self._last(key)
+        return None if await self._is_left_over(last) else _current(key, last)
 
     async def all(self, prefix: str = "") -> AsyncIterator[tuple[Lease, Holder]]:
         """All leases that are held, with what their holders say of themselves."""
+        newest = await self._newest()
         async for message in self._broker.read(self._stream, self._subjects.every_key(LEASES, prefix)):
-            holder = _read(message)
+            holder = None if self._is_older(message, newest) else _read(message)
             if holder is not None and holder.owner != UNKNOWN_OWNER:
                 yield _lease(self._subjects.key_of(LEASES, message.subject), message.sequence, holder), holder
+
+    async def _is_left_over(self, last: Message | None) -> bool:
+        """Whether a lease has long run out, although it is there.
+
+        A broker that was killed can bring back what it had removed, and no longer knows when that ends. Whoever lives
+        renews, so the newest write of all says how late it is, by the broker's own clock.
+        """
+        return last is not None and self._is_older(last, await self._newest())
+
+    def _is_older(self, message: Message, newest: Message | None) -> bool:
+        limit = timedelta(seconds=LEFT_OVER_LEASES * self.seconds)
+        return newest is not None and newest.stored_at - message.stored_at > limit
+
+    async def _newest(self) -> Message | None:
+        return await surely(lambda: self._broker.last(self._stream, self._subjects.every_key(LEASES)))
 
     async def _last(self, key: str) -> Message | None:
         subject = self._subjects.key(LEASES, key)

@@ -189,13 +189,17 @@ class MergeResult(Payload, frozen=True, kw_only=True):
 
 
 class Requeue(Payload, frozen=True, kw_only=True):
-    """Supervisor → architect: a run at a story is over without a merge; put the story back as its next run."""
+    """Supervisor → architect: a run at a story is over without a merge; put the story back as its next run.
+
+    `decision` is what a person said where one had to be asked, because no attempt was left: `try again` or `give up`.
+    """
 
     story: str
     run: Natural
     cause: str
     costs_attempt: bool
     earlier: EarlierRun | None = None
+    decision: str = ""
 
 
 # The person.
@@ -263,6 +267,49 @@ class AllStoriesComplete(Payload, frozen=True, kw_only=True):
     stories: Natural
 
 
+class ActorExited(Payload, frozen=True, kw_only=True):
+    """Supervisor: a process has ended; how, and what is known of it. A negative code is the signal that ended it."""
+
+    name: str
+    actor: str
+    machine: str
+    pid: Natural
+    way: str
+    code: int
+    reason: str = ""
+    said: str = ""
+    lived_seconds: float = 0.0
+    user_seconds: float = 0.0
+    system_seconds: float = 0.0
+    memory_bytes_max: Natural = 0
+
+
+class SupervisorGaveUp(Payload, frozen=True, kw_only=True):
+    """Supervisor: too many children of one supervisor have failed; it has ended the others, and its parent decides."""
+
+    name: str
+    failures: Natural
+    reason: str = ""
+
+
+class SessionStuck(Payload, frozen=True, kw_only=True):
+    """Supervisor: a session has recorded nothing for longer than its state allows."""
+
+    machine: str
+    session: str
+    state: str
+    since: Instant
+    waited_seconds: float
+
+
+class HealthChanged(Payload, frozen=True, kw_only=True):
+    """Supervisor: an API has become healthy, or is so no longer."""
+
+    service: str
+    healthy: bool
+    error: str = ""
+
+
 # Control.
 
 
@@ -276,6 +323,21 @@ class Cancel(Payload, frozen=True, kw_only=True):
 
 class Restore(Payload, frozen=True, kw_only=True):
     """All APIs are healthy: every suspended session goes back to where it was. Its generation is its sequence."""
+
+
+class Recover(Payload, frozen=True, kw_only=True):
+    """The supervisor's decision: a session that rests in ERROR goes on from WAITING."""
+
+    session: str
+    reason: str = ""
+
+
+class Recycle(Payload, frozen=True, kw_only=True):
+    """The supervisor's decision: a session that makes no progress takes its way to ERROR, if `record` is its last."""
+
+    session: str
+    record: Natural
+    reason: str = ""
 
 
 class Pause(Payload, frozen=True, kw_only=True):
@@ -326,6 +388,10 @@ AnyPayload = (
     | StateChanged
     | StoryComplete
     | AllStoriesComplete
+    | ActorExited
+    | SupervisorGaveUp
+    | SessionStuck
+    | HealthChanged
     | Cancel
     | Restore
     | Pause
@@ -333,6 +399,8 @@ AnyPayload = (
     | Restart
     | Scale
     | Stop
+    | Recover
+    | Recycle
 )
 
 

@@ -27,7 +27,8 @@ ALL: str = "all"
 TOKEN_LENGTH_MAX = 64
 ID_LENGTH_MAX = 200
 """The name of a consumer holds an id, and the broker takes 255 characters for it."""
-_TOKEN = re.compile(rf"[a-z0-9_-]{{1,{TOKEN_LENGTH_MAX}}}")
+TOKEN_PATTERN = rf"[a-z0-9_-]{{1,{TOKEN_LENGTH_MAX}}}"
+_TOKEN = re.compile(TOKEN_PATTERN)
 _KEY_TOKEN = re.compile(r"[a-zA-Z0-9_=-]{1,128}")
 
 
@@ -105,6 +106,10 @@ class Subjects(msgspec.Struct, frozen=True):
     def journals_of(self, session: str) -> str:
         """The filter for the records of a session whose machine is not known."""
         return f"callboard.{self.project}.journal.*.{check_id(session)}"
+
+    def journals_below(self, prefix: str) -> str:
+        """The filter for the records of all sessions whose names go on after `prefix`: the runs at a story."""
+        return f"callboard.{self.project}.journal.*.{check_id(prefix)}.>"
 
     def control(self, role: str = ALL, identifier: str = ALL) -> str:
         """Where a control signal for one actor, a role or everybody goes."""

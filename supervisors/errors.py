@@ -1,7 +1,11 @@
 """Errors of the supervisors, by what to do.
 
 SupervisorError
-└── StartError   the world's: the machine could not start a process; counts as a failed start
+├── StartError            the world's: the machine could not start a process; counts as a failed start
+├── AlreadyRunningError   the person's: a project has one supervisor; the message says where it is
+├── NoProbeError          the person's: a probe that the settings name is not there; the message says what to do
+├── ScaleError            the person's: no pool can be scaled like that; nothing has changed
+└── DeposedError          another supervisor has taken over: stop at once, leave everything to it
 """
 
 
@@ -16,3 +20,39 @@ class StartError(SupervisorError):
         self.who = who
         self.reason = reason
         super().__init__(f"{who} could not be started: {reason}")
+
+
+class AlreadyRunningError(SupervisorError):
+    """The project has a supervisor already: as process `pid` here, or on another machine, `where`."""
+
+    def __init__(self, pid: int, where: str = "") -> None:
+        self.pid = pid
+        self.where = where
+        place = f"on {where}" if where else f"as process {pid}"
+        super().__init__(f"the company is running already, {place}: `supervisor status` shows it")
+
+
+class DeposedError(SupervisorError):
+    """`successor` is the supervisor now."""
+
+    def __init__(self, successor: str) -> None:
+        self.successor = successor
+        super().__init__(f"another supervisor has taken over ({successor}): this one leaves everything to it")
+
+
+class ScaleError(SupervisorError):
+    """There cannot be `size` of `role`; the message says why."""
+
+    def __init__(self, role: str, size: int, reason: str) -> None:
+        self.role = role
+        self.size = size
+        super().__init__(f"{role}={size}: {reason}")
+
+
+class NoProbeError(SupervisorError):
+    """There is no probe at `place`; the message says why."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.place = place
+        self.reason = reason
+        super().__init__(f"health.probes {place}: {reason}")

@@ -15,7 +15,7 @@ from tools.pages import DOCS, printed, write
 
 ROOT = DOCS.parent
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-PACKAGES = ("protocol", "bus")
+PACKAGES = ("protocol", "bus", "actors", "supervisors")
 QUOTE = re.compile(r"`([^`]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 

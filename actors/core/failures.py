@@ -39,6 +39,7 @@ CauseKind = Literal[
     "abandoned",
     "budget",
     "channel_closed",
+    "stuck",
     "suspend_timeout",
     "shutdown",
     "cancelled",

@@ -11,15 +11,15 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from actors.core.behaviour import Behaviour
-from actors.core.decision import Decision, Model, fail, ignore
+from actors.core.decision import Decision, Model, fail, go, ignore
 from actors.core.effects import AskPerson, Effect, Send, Timer, WithdrawAsk
 from actors.core.events import ChannelClosed, Entered, Event, Failed, Failing, Finished, Received, Resumed, Signalled
 from actors.core.failures import Broken, Cancelled, Cause, Unavailable
 from actors.core.session import Deferred, Session, Suspension
 from actors.evidence import evidence_of, reason_of
-from protocol.machine import ERROR, SUSPEND
+from protocol.machine import DONE, ERROR, SUSPEND
 from protocol.marks import message_id, was_seen, with_mark
-from protocol.messages import Envelope, Restore, Stop
+from protocol.messages import Envelope, Recover, Recycle, Restore, Stop
 
 M = TypeVar("M", bound=Model)
 E = TypeVar("E", bound=Effect)
@@ -61,14 +61,14 @@ def next_event(behaviour: Behaviour[M, E, R], session: Session[M, E, R], at: dat
         return Failing(at=at, cause=session.failing)
     for deferred in session.deferred:
         if _judge(behaviour, session, deferred.event, deferred.effect).verb != "defer":
-            return deferred.event
+            return replace(deferred.event, at=at)  # what follows from it begins now, however long it has waited
     return None
 
 
 def advance(
     behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Event[E, R], *, paused: bool = False
 ) -> Step[M, E, R] | None:
-    """The step that an event leads to; None for a restore that restores nothing.
+    """The step that an event leads to; None for a restore that restores nothing, and for what concerns another session.
 
     A paused session keeps whatever happens, control excepted, until the brake is off.
     """
@@ -81,9 +81,8 @@ def advance(
             return _fail(behaviour, session, session, event, fail(session.model, event.cause))
         case Failed(failure=Unavailable()) if session.suspension or behaviour.machine.can_suspend(session.state):
             return _suspend(behaviour, session, event)
-        case Signalled() if isinstance(event.signal.payload, Restore):
-            is_newer = session.suspension is not None and event.generation > session.suspension.generation
-            return _restore(session, event) if is_newer else None
+        case Signalled():
+            return _signalled(behaviour, session, event)
         case _:
             return _decided(behaviour, session, event)
 
@@ -95,6 +94,27 @@ def refuse(
     taken, _ = _take(session, event)
     step = _fail(behaviour, session, taken, event, fail(session.model, cause))
     return replace(step, effects=(), runs=(), session=replace(step.session, open={})) if bare else step
+
+
+def _signalled(behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Signalled) -> Step[M, E, R] | None:
+    """The supervisor's decisions on a session are no decider's; one that comes too late is recorded all the same."""
+    taken, _ = _take(session, event)
+    match event.signal.payload:
+        case Restore():
+            is_newer = session.suspension is not None and event.generation > session.suspension.generation
+            return _restore(session, event) if is_newer else None
+        case Recover(session=session.id) if session.state == ERROR and _can_recover(behaviour):
+            return _go_on(behaviour, session, taken, event, go(session.model, behaviour.machine.initial))
+        case Recycle(session=session.id, record=session.n, reason=reason) if session.state not in (DONE, ERROR):
+            return _fail(behaviour, session, taken, event, fail(session.model, Cause(kind="stuck", reason=reason)))
+        case Recover(session=name) | Recycle(session=name):
+            return _step(session, taken, event) if name == session.id else None
+        case _:
+            return _decided(behaviour, session, event)
+
+
+def _can_recover(behaviour: Behaviour[M, E, R]) -> bool:
+    return behaviour.machine.initial in behaviour.machine.edges[ERROR]
 
 
 def _decided(behaviour: Behaviour[M, E, R], session: Session[M, E, R], event: Event[E, R]) -> Step[M, E, R]:
@@ -115,7 +135,7 @@ def _keep(session: Session[M, E, R], event: Event[E, R]) -> Step[M, E, R]:
 def _take(session: Session[M, E, R], event: Event[E, R]) -> tuple[Session[M, E, R], E | None]:
     """The session with the event taken out of what it waits for, and the effect that the event answers."""
     for place, deferred in enumerate(session.deferred):
-        if deferred.event == event:
+        if replace(deferred.event, at=event.at) == event:
             rest = session.deferred[:place] + session.deferred[place + 1 :]
             return replace(session, deferred=rest), deferred.effect
     match event:

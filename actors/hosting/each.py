@@ -4,30 +4,16 @@ Which story an actor has stands on the board, so that its next process is back a
 late, the work queue and the journal are right.
 """
 
-import msgspec
 import structlog
 
 from actors.core.events import Received
 from actors.hosting.host import AnyRunner, Ending, Host, ending_of
+from actors.hosting.hosted import Hosted, claim_hosted, read_hosted
 from actors.runtime.tenure import owner_name
-from bus.board import Posted
 from bus.work import Assignment
 from protocol.codec import encode
-from protocol.errors import BadSubjectError
-from protocol.subjects import check_id
 
 log = structlog.get_logger()
-
-ACK_PREFIX = "$JS.ACK."
-"""Whatever settles a delivery begins so: nothing else is sent to where a board says."""
-
-
-class Hosted(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands on the board of an actor with a story."""
-
-    session: str
-    story: str
-    ack_subject: str
 
 
 async def play_each(host: Host) -> Ending:
@@ -43,18 +29,15 @@ async def play_each(host: Host) -> Ending:
 
 async def _find_story(host: Host) -> AnyRunner | None:
     """The story that an earlier process of this actor had, unless somebody else has it by now."""
-    board, work = host.world.bus.board, host.world.bus.work
+    board = host.world.bus.board
     posted = await board.get(host.board_key)
-    hosted = _read(posted)
+    hosted = read_hosted(posted)
     if hosted is None:
         if posted is not None:
             log.warning("board.unreadable", key=posted.key)
             await board.take_down(host.board_key)
         return None
-    holder = await host.world.bus.leases.holder(work.lease_key(hosted.story))
-    predecessor = holder.owner if holder and holder.owner.partition("/")[0] == host.actor else ""
-    owner = owner_name(host.world, host.actor)
-    claim = await work.claim(hosted.story, hosted.ack_subject, owner, instead_of=predecessor)
+    claim = await claim_hosted(host.world.bus, hosted, host.actor, owner_name(host.world, host.actor))
     if claim is not None:
         host.tenure.claim = claim
         runner = await host.open(hosted.session)
@@ -64,19 +47,6 @@ async def _find_story(host: Host) -> AnyRunner | None:
         await host.tenure.hand_back()
     await board.take_down(host.board_key)
     return None
-
-
-def _read(posted: Posted | None) -> Hosted | None:
-    """What an earlier process wrote; None for anything else, since the queue and the journal know better anyway."""
-    if posted is None or posted.value is None:
-        return None
-    try:
-        hosted = msgspec.json.decode(posted.value, type=Hosted)
-        check_id(hosted.session)
-        check_id(hosted.story)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, BadSubjectError):
-        return None
-    return hosted if hosted.ack_subject.startswith(ACK_PREFIX) else None
 
 
 async def _take_story(host: Host) -> AnyRunner:
@@ -103,13 +73,16 @@ async def _take_story(host: Host) -> AnyRunner:
 
 
 async def _take_assignment(host: Host) -> Assignment:
+    """Nothing is taken while a person holds the brake or an API is not healthy."""
+    bus = host.world.bus
     while True:
         await host.signals.brake_off()
-        assignment = await host.world.bus.work.take(owner_name(host.world, host.actor))
+        await bus.health.until_healthy()
+        assignment = await bus.work.take(owner_name(host.world, host.actor))
         host.tenure.claim = assignment.claim
-        if not host.signals.paused:
+        if await bus.health.is_healthy() and not host.signals.paused:
             return assignment
-        await host.tenure.hand_back()  # the brake came on meanwhile, perhaps only here: another may have the story
+        await host.tenure.hand_back()  # it came so meanwhile, perhaps only here: another may have the story
 
 
 async def _finish_story(host: Host) -> None:

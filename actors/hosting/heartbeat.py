@@ -4,9 +4,12 @@ That it is there says that the process is alive; `ready`, that it takes events; 
 makes progress.
 """
 
-from datetime import datetime
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
+
+from protocol.messages import Instant
 
 
 class Playing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -14,10 +17,12 @@ class Playing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     session: str
     state: str
-    since: datetime | None
+    since: Instant | None
     records: int
     last_event: str = ""
-    last_event_at: datetime | None = None
+    last_event_at: Instant | None = None
+    in_hand: tuple[str, ...] = ()
+    """The kinds of effects that it waits for."""
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,9 +30,17 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     machine: str
     state: str
-    started_at: datetime
+    started_at: Instant
     sessions: tuple[Playing, ...] = ()
     ready: bool = False
     paused: bool = False
     unreadable: tuple[str, ...] = ()
     """Sessions that wait for a person, because this code cannot read their records."""
+
+
+def read_heartbeat(details: Mapping[str, Any]) -> Heartbeat | None:
+    """What the holder of a lease says of itself; None for a lease that is no actor's presence."""
+    try:
+        return msgspec.convert(details, Heartbeat)
+    except msgspec.ValidationError:
+        return None

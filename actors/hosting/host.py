@@ -13,6 +13,7 @@ from actors.core.events import ChannelClosed
 from actors.core.session import Session
 from actors.errors import UnreadableSessionError
 from actors.hosting.heartbeat import Heartbeat, Playing
+from actors.hosting.hosted import board_key
 from actors.hosting.part import Part
 from actors.hosting.signals import Signals
 from actors.runtime.feeding import feed
@@ -69,12 +70,14 @@ class Host:
     @property
     def board_key(self) -> str:
         """Where on the board it stands which sessions this actor has."""
-        return f"actors.{self.role}.{self.actor}"
+        return board_key(self.role, self.actor)
 
-    async def run(self, play: "Play", told: "asyncio.Future[None]") -> Ending:
+    async def run(self, play: "Play", told: "asyncio.Future[None]", ready: Callable[[], None] | None = None) -> Ending:
         """Play until the end, or until `told` is done. LostSessionError: another process is this actor now."""
         if not await until_first(self._begin(), _wait(told)):
             return Ending.LEFT
+        if ready is not None:
+            ready()
         ending: Ending = await until_first(self.tenure.keep(), play(self), self._leave(told))
         await until_first(self.tenure.release(), self.world.sleep(RELEASE_SECONDS))
         return ending
@@ -83,6 +86,7 @@ class Host:
         self.tenure = await Tenure.begin(self.world, self.role, self.actor, self.heartbeat)
         await self.signals.catch_up()
         self._ready = True
+        await self.tenure.renew()  # who looks at the presence should see it at once
         return True
 
     async def _leave(self, told: "asyncio.Future[None]") -> Ending:
@@ -207,6 +211,7 @@ def _playing(runner: AnyRunner) -> Playing:
         records=session.n,
         last_event=name,
         last_event_at=at,
+        in_hand=tuple(sorted({str(effect.__struct_config__.tag) for effect in session.open.values()})),
     )
 
 

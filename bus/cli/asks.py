@@ -7,8 +7,9 @@ import typer
 
 from bus.asks import Ask
 from bus.bus import Bus
-from bus.cli.app import Json, app, person_bus, project_of
+from bus.cli.app import app
 from bus.cli.failures import CommandError
+from bus.cli.flags import Json, person_bus, project_of
 from bus.cli.input import STDIN, read_stdin
 from bus.cli.output import counted, moment, one_line, plain, say, show, show_json
 from bus.cli.running import run

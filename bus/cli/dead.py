@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from bus.bus import Bus
-from bus.cli.app import Json, app, person_bus, project_of
+from bus.cli.app import app
 from bus.cli.failures import CommandError
+from bus.cli.flags import Json, person_bus, project_of
 from bus.cli.lines import UNKNOWN
 from bus.cli.output import counted, moment, one_line, plain, say, show, show_bytes, show_json
 from bus.cli.running import run

@@ -9,8 +9,9 @@ import msgspec
 import typer
 
 from bus.bus import Bus
-from bus.cli.app import Json, app, person_bus, project_of
+from bus.cli.app import app
 from bus.cli.failures import CommandError
+from bus.cli.flags import Json, person_bus, project_of
 from bus.cli.lines import UNKNOWN, UNREADABLE, record_line
 from bus.cli.output import counted, one_line, say, show, show_bytes, show_json
 from bus.cli.running import run, while_somebody_reads

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from bus.cli.app import Json, app
+from bus.cli.app import app
 from bus.cli.failures import CommandError
+from bus.cli.flags import Json
 from bus.cli.output import show, show_json
 from bus.cli.usage import one_of
 from bus.exits import Exit

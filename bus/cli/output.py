@@ -5,12 +5,16 @@ import io
 import os
 import re
 import sys
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import msgspec
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+_program = ContextVar("program", default="callboard")
+"""The name of the command that talks."""
 
 
 class ReaderGoneError(Exception):
@@ -25,8 +29,9 @@ class OutputError(Exception):
         super().__init__(f"cannot write to standard output: {reason}")
 
 
-def prepare_streams() -> None:
-    """UTF-8 whatever the locale says, for JSON knows no other; what has no UTF-8 is escaped."""
+def prepare_streams(program: str) -> None:
+    """Talk as `program`, in UTF-8 whatever the locale says: JSON knows no other. What has no UTF-8 is escaped."""
+    _program.set(program)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -44,7 +49,7 @@ def say(text: str) -> None:
 
 def complain(text: str, *, lines: bool = False) -> None:
     """Say what is wrong, under the command's name. Names and texts in it may be hostile; `lines` may be several."""
-    say(f"bus: {plain(text) if lines else one_line(text)}")
+    say(f"{_program.get()}: {plain(text) if lines else one_line(text)}")
 
 
 def show(text: str) -> None:

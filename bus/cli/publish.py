@@ -7,8 +7,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from bus.cli.app import Json, app, loaded_settings, person_bus, started_in
+from bus.cli.app import app
 from bus.cli.failures import CommandError
+from bus.cli.flags import Json, loaded_settings, person_bus, started_in
 from bus.cli.input import STDIN, read_stdin
 from bus.cli.output import complain, counted, one_line, say, show, show_json
 from bus.cli.running import run

@@ -5,7 +5,8 @@ import os
 import typer
 
 from bus import server as embedded
-from bus.cli.app import Json, app, loaded_settings
+from bus.cli.app import app
+from bus.cli.flags import Json, loaded_settings
 from bus.cli.output import one_line, say, show, show_json
 from bus.exits import Exit
 from bus.opening import embedded_server, server_folder

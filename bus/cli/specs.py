@@ -6,7 +6,8 @@ import msgspec
 import typer
 
 from bus.bus import Bus
-from bus.cli.app import Json, app, person_bus, project_of
+from bus.cli.app import app
+from bus.cli.flags import Json, person_bus, project_of
 from bus.cli.output import complain, counted, moment, one_line, say, show, show_json
 from bus.cli.running import run
 from bus.exits import Exit

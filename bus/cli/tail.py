@@ -9,8 +9,9 @@ import typer
 
 from bus.broker import Message
 from bus.bus import Bus
-from bus.cli.app import Json, app, loaded_settings, person_bus
+from bus.cli.app import app
 from bus.cli.failures import CommandError
+from bus.cli.flags import Json, loaded_settings, person_bus
 from bus.cli.lines import data_line
 from bus.cli.output import one_line, say, show, show_json
 from bus.cli.running import run, while_somebody_reads

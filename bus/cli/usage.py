@@ -70,11 +70,11 @@ def _misplaced(error: TyperException, context: Any) -> str:
     """Where an option belongs that stands where nobody knows it; empty for any other error."""
     if context is None or not hasattr(error, "possibilities"):  # typer keeps the class for itself
         return ""
-    option, command = getattr(error, "option_name", ""), context.command_path
+    option, command, program = getattr(error, "option_name", ""), context.command_path, context.find_root().info_name
     if option in AFTER and hasattr(context.command, "commands"):
         return f"{option} goes after the command: {command} COMMAND {option}"
-    if option in BEFORE and command != "bus":
-        return f"{option} goes before the command: {command.replace('bus', f'bus {option} …', 1)}"
+    if option in BEFORE and command != program:
+        return f"{option} goes before the command: {command.replace(program, f'{program} {option} …', 1)}"
     return ""
 
 

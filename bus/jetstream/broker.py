@@ -52,6 +52,11 @@ class JetStreamBroker:
         self._plans: dict[str, StreamPlan] = {}
 
     @property
+    def is_connected(self) -> bool:
+        """Whether the broker can be reached now, as far as anybody knows."""
+        return self.connection.is_up
+
+    @property
     def message_bytes_max(self) -> int:
         """The server's limit."""
         return self.connection.message_bytes_max

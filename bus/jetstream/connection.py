@@ -168,7 +168,7 @@ class Connection:
         await asyncio.wait({closing}, timeout=CLOSE_SECONDS)
         if not closing.done():
             self._client.abort()
-        with suppress(OSError):
+        with suppress(OSError, RuntimeError):  # what uvloop says where a socket is closed and something unsent
             await closing
         for flushing in self._flushing:
             flushing.cancel()

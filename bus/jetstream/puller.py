@@ -21,7 +21,7 @@ from bus.retrying import MISSING_SECONDS, surely
 
 log = structlog.get_logger()
 
-PULL_SECONDS = 5.0
+PULL_SECONDS = 10.0
 PULL_GRACE_SECONDS = 0.5
 RETRY_SECONDS = 0.05
 

@@ -36,6 +36,11 @@ class MemoryBroker:
         self._closed = False
 
     @property
+    def is_connected(self) -> bool:
+        """It is in the same process."""
+        return True
+
+    @property
     def message_bytes_max(self) -> int:
         """The same as a real server's default."""
         return MESSAGE_BYTES_MAX

@@ -5,6 +5,7 @@ from bisect import insort
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import takewhile
 
 import msgspec
 
@@ -192,7 +193,9 @@ class MemoryServer:
     def kept(self, stream: str, subject: str, first: int) -> list[Message]:
         """All messages of a subject from a sequence on."""
         messages = self.stream(stream).messages
-        return [m for number, m in messages.items() if number >= first and matches(subject, m.subject)]
+        newer = takewhile(lambda number: number >= first, reversed(messages))  # they stand in order
+        found = [messages[number] for number in newer if matches(subject, messages[number].subject)]
+        return found[::-1]
 
     # Delivering.
 

@@ -14,16 +14,17 @@ SEED_BYTES = 32
 
 def credentials(folder: Path, role: Role) -> dict[str, str]:
     """What ConnectOptions.secrets needs to be `role` on the server of `folder`; ServerError if there is none."""
-    return {"nkeys_seed_str": _read_seed(_path(folder, role)).decode()}
+    return {"nkeys_seed_str": _read_seed(key_file(folder, role)).decode()}
 
 
 def make_identities(folder: Path) -> dict[Role, str]:
     """The public key of every role; seeds that are missing are made, those that exist are kept."""
     make_private_folder(folder / "credentials")
-    return {role: _public_key(_path(folder, role)) for role in ROLES}
+    return {role: _public_key(key_file(folder, role)) for role in ROLES}
 
 
-def _path(folder: Path, role: Role) -> Path:
+def key_file(folder: Path, role: Role) -> Path:
+    """Where the seed of a role lies, for whoever is told how to reach the server."""
     return folder / "credentials" / f"{role}.nk"
 
 

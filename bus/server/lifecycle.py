@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from bus.errors import DiskFullError, PortInUseError, ServerStartError
+from bus.errors import DiskFullError, PortInUseError, ServerError, ServerStartError
 from bus.server.binary import find_binary
 from bus.server.config import CONFIG, DATA, IDENTITIES, PID, PORT_ANY, free_bytes, identities_config, server_config
 from bus.server.files import POLL_SECONDS, locked, make_private_folder, telling_why, write_private
@@ -27,7 +27,7 @@ from bus.server.process import (
     is_alive,
     last_lines,
     log_size,
-    ports_file,
+    ports_files,
     read_log,
     signal_process,
     spawn,
@@ -95,7 +95,7 @@ def start_or_adopt(
                 keep=keep,
                 identities=identities_config(subjects, make_identities(folder)),
             )
-            record = _settle_existing(folder, settings)
+            record = _settle_existing(folder, settings, may_replace=keep)
             return _start(wish) if record is None else _adopt(wish, record)
 
 
@@ -118,11 +118,16 @@ def stop(folder: Path, stop_seconds: float = STOP_SECONDS) -> bool:
         return record is not None and _end(folder, record, stop_seconds)
 
 
-def _settle_existing(folder: Path, settings: Server) -> Record | None:
-    """The record of a server that answers. Whatever else is left of one is ended and cleared away."""
+def _settle_existing(folder: Path, settings: Server, *, may_replace: bool) -> Record | None:
+    """The record of a server that answers. Whatever else is left of one is ended and cleared away.
+
+    But not where somebody keeps it, and we do not: that we cannot reach it does not mean that nobody can.
+    """
     record = read_record(folder)
     if record is not None and _answers_in_time(record, settings.start_seconds):
         return record
+    if record is not None and record.keep and not may_replace and is_alive(record.pid, record.born):
+        raise ServerError(f"the embedded server runs as process {record.pid} and does not answer at {record.url}")
     record = record or find_unrecorded(folder)
     if record is not None and _end(folder, record, settings.stop_seconds):
         log.warning("server.replaced", pid=record.pid, reason="it did not answer, or nobody had written it down")
@@ -226,7 +231,7 @@ def _end(folder: Path, record: Record, seconds: float) -> bool:
     """End the process if it still runs and remove what it left; True if it ran."""
     ran = is_alive(record.pid, record.born)
     end_process(record.pid, record.born, seconds)
-    for path in (ports_file(folder, record.pid), folder / PID, folder / RECORD):
+    for path in (*ports_files(folder, record.pid), folder / PID, folder / RECORD):
         path.unlink(missing_ok=True)
     if ran:
         log.info("server.stopped", pid=record.pid)

@@ -65,16 +65,18 @@ def wait_until_listening(folder: Path, pid: int, born: int, seconds: float, log_
 
 def _reported_port(folder: Path, pid: int) -> int | None:
     # The file is there before its content is; those of killed servers stay, under other pids.
-    try:
-        urls = json.loads(ports_file(folder, pid).read_bytes())["nats"]
-        return int(urls[0].rpartition(":")[2])
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
+    for path in ports_files(folder, pid):
+        try:
+            urls = json.loads(path.read_bytes())["nats"]
+            return int(urls[0].rpartition(":")[2])
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+    return None
 
 
-def ports_file(folder: Path, pid: int) -> Path:
-    """Where the server says on which port it listens."""
-    return folder / f"nats-server_{pid}.ports"
+def ports_files(folder: Path, pid: int) -> list[Path]:
+    """Where the server says on which port it listens: one file, named after its binary, once it is there."""
+    return list(folder.glob(f"*_{pid}.ports"))
 
 
 def answers(port: int) -> bool:
@@ -112,7 +114,7 @@ def reap(pid: int) -> None:
 
 def signal_process(pid: int, born: int, number: signal.Signals) -> bool:
     """Send a signal to that very process; False if it is gone."""
-    descriptor = _open(pid, born)
+    descriptor = open_process(pid, born)
     if descriptor is None:
         return False
     try:
@@ -126,7 +128,7 @@ def signal_process(pid: int, born: int, number: signal.Signals) -> bool:
 
 def end_process(pid: int, born: int, seconds: float) -> None:
     """Ask it to stop, kill it after `seconds`, and return when it is gone; ServerError if even that does not help."""
-    descriptor = _open(pid, born)
+    descriptor = open_process(pid, born)
     if descriptor is not None:
         try:
             for number, limit in ((signal.SIGTERM, seconds), (signal.SIGKILL, KILL_SECONDS)):
@@ -141,7 +143,7 @@ def end_process(pid: int, born: int, seconds: float) -> None:
     reap(pid)
 
 
-def _open(pid: int, born: int) -> int | None:
+def open_process(pid: int, born: int) -> int | None:
     """A handle that stays with the process, so that its number cannot pass to another between check and signal."""
     try:
         descriptor = os.pidfd_open(pid)

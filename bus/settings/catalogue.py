@@ -2,15 +2,19 @@
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
-from bus.settings.model import Section, Settings
+from bus.settings.model import Settings
 from bus.settings.secret import FORMS, SecretReference
+from bus.settings.section import Section
 from bus.settings.servers import GRAMMAR
 
 PREFIX = "CALLBOARD_"
+# A table of its own kind, which no variable and no flag could say: it stands in the file or nowhere.
+TREE = "tree"
 # The same name stands in several sections; a person can still choose from this many.
 SUGGESTIONS_MAX = 3
 
@@ -54,7 +58,7 @@ def list_settings(section: type[Section], prefix: str = "") -> Iterator[Setting]
     for field in msgspec.structs.fields(section):
         if is_section(field.type):
             yield from list_settings(field.type, f"{prefix}{field.name}.")
-        else:
+        elif not holds_sections(field.type):
             default = None if field.default is msgspec.NODEFAULT else field.default
             yield _describe(prefix + field.name, field.type, default)
 
@@ -72,6 +76,11 @@ def is_section(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Section)
 
 
+def holds_sections(kind: object) -> bool:
+    """Whether its values are sections that may be missing or repeated, so that no setting in them has a key."""
+    return any(is_section(each) or holds_sections(each) for each in get_args(kind))
+
+
 def suggest(text: str, known: Iterable[str], alike: float = 0.8) -> str:
     """`did you mean …?` with the nearest of `known`, or "" when none is near; `alike` is difflib's ratio."""
     folded = {_fold(each): each for each in known}
@@ -87,6 +96,7 @@ def _fold(text: str) -> str:
 
 
 def _describe(key: str, annotated: Any, default: object) -> Setting:
+    annotated = _without_none(annotated)
     kind, *metas = get_args(annotated) if hasattr(annotated, "__metadata__") else (annotated,)
     facts = _merge(metas)
     stands_for: StandsFor = "secret" if SecretReference in get_args(kind) else facts["extra"].get("stands_for", "plain")
@@ -100,6 +110,11 @@ def _describe(key: str, annotated: Any, default: object) -> Setting:
         default=default,
         meaning=facts["description"],
     )
+
+
+def _without_none(annotated: Any) -> Any:
+    """What a setting may be when it is not left out."""
+    return get_args(annotated)[0] if get_args(annotated)[1:] == (NoneType,) else annotated
 
 
 def _merge(metas: list[msgspec.Meta]) -> dict[str, Any]:
@@ -126,7 +141,7 @@ def _expected(kind: object, stands_for: StandsFor, choices: tuple[str, ...], fac
 
 def _expected_plain(kind: object, facts: Mapping[str, Any]) -> str:
     if facts["pattern"]:
-        return "at most 32 of a-z, 0-9, - and _, the first a letter or digit"
+        return str(facts["extra"]["words"])
     if kind in (int, float):
         return _range("a whole number" if kind is int else "a number", facts)
     words: dict[object, str] = {str: "text", bool: "true or false"}

@@ -6,8 +6,11 @@ from typing import Any
 
 import msgspec
 
+from bus.settings.catalogue import TREE
 from bus.settings.errors import StateFolderError
 from bus.settings.folders import refuse_state_inside
+from bus.settings.tree import Group, TreeText, members
+from protocol.machines import EDITIONS, MACHINES
 
 # An election takes up to nine seconds, and no lease can be renewed during it.
 CLUSTER_LEASE_SECONDS_MIN = 12
@@ -30,6 +33,7 @@ def find_contradictions(values: Mapping[str, Any], root: Path) -> Iterator[Contr
     if values["bus.buffered_bytes_max"] < values["bus.message_bytes_max"]:
         keys = ("bus.buffered_bytes_max", "bus.message_bytes_max")
         yield Contradiction(keys=keys, what="contradict: one message would not fit the buffer", fix="raise the first")
+    yield from _team(values)
     yield from _state_folder(values, root)
 
 
@@ -56,6 +60,16 @@ def _replicas(values: Mapping[str, Any]) -> Iterator[Contradiction]:
         what = "contradict: a cluster's election outlasts the lease"
         fix = f"set bus.lease_seconds to {CLUSTER_LEASE_SECONDS_MIN} or more"
         yield Contradiction(keys=("bus.replicas", "bus.lease_seconds"), what=what, fix=fix)
+
+
+def _team(values: Mapping[str, Any]) -> Iterator[Contradiction]:
+    tree: TreeText | None = values[TREE]
+    edition = values["edition"]
+    run = dict.fromkeys(each.runs for each in members(tree) if not isinstance(each, Group)) if tree else {}
+    strangers = [runs for runs in run if runs in MACHINES and runs not in EDITIONS[edition]]
+    if strangers:
+        what = f"contradict: {' and '.join(strangers)} are not of the {edition} edition"
+        yield Contradiction(keys=("edition", TREE), what=what, fix=f"its machines are {', '.join(EDITIONS[edition])}")
 
 
 def _state_folder(values: Mapping[str, Any], root: Path) -> Iterator[Contradiction]:

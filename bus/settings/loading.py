@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from bus.settings.catalogue import SETTINGS, build
+from bus.settings.catalogue import SETTINGS, TREE, build
 from bus.settings.consistency import find_contradictions
 from bus.settings.errors import Problem, SettingsError
 from bus.settings.folders import FILE_NAME, find_root, is_there, project_name
@@ -17,6 +17,7 @@ from bus.settings.secret import SecretReference
 from bus.settings.servers import parse_servers, user_in_login
 from bus.settings.sources import NATS_URL, from_file, from_flags, from_variables, unknown_variables
 from bus.settings.toml_file import TomlFile, read_toml
+from bus.settings.tree_table import read_tree
 from bus.settings.values import Given, RefusedError, read_value
 
 DEFAULT = "default"
@@ -26,7 +27,7 @@ URL_VARIABLES = (NATS_URL, SETTINGS["bus.url"].variable)
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that were checked, and where each came from: `sources` has a flag, variable, file or default by key.
 
-    `root` is the project's folder, `file` its callboard.toml if it has one.
+    The table `tree` is among them. `root` is the project's folder, `file` its callboard.toml if it has one.
     """
 
     settings: Settings
@@ -54,6 +55,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str], start: Path) -
     # The weakest first: what comes later replaces what came before.
     for each in chain(given, from_variables(environ, start), from_flags(flags, start, home)):
         draft.take(each)
+    draft.take_tree()
     draft.take_login(environ)
     draft.problems.extend(draft.contradictions())
     draft.problems.extend(unknown_variables(environ, draft.values))
@@ -67,8 +69,8 @@ class _Draft:
         self.root = root
         self.file: TomlFile | None = None
         self.values: dict[str, object] = {key: setting.default for key, setting in SETTINGS.items()}
-        self.values["project"] = project_name(root.name)
-        self.sources = dict.fromkeys(SETTINGS, DEFAULT)
+        self.values |= {"project": project_name(root.name), TREE: None}
+        self.sources = dict.fromkeys([*SETTINGS, TREE], DEFAULT)
         self.problems: list[Problem] = []
         self.doubtful: set[str] = set()
 
@@ -78,7 +80,7 @@ class _Draft:
             self.file = read_toml(path) if is_there(path) else None
         except SettingsError as error:
             self.problems.extend(error.problems)
-            self.doubtful.update(SETTINGS)  # Any of them may stand in what could not be read.
+            self.doubtful.update(self.sources)  # Any of them may stand in what could not be read.
 
     def take(self, each: Given | Problem) -> None:
         if isinstance(each, Problem):
@@ -91,6 +93,13 @@ class _Draft:
         except RefusedError as error:
             self.doubtful.add(key)
             self.problems.append(Problem(place=self.place(key, each.source), key=key, what=error.what, fix=error.fix))
+
+    def take_tree(self) -> None:
+        if self.file and TREE in self.file.data:
+            self.values[TREE], problems = read_tree(self.file.data[TREE], self.file)
+            self.sources[TREE] = FILE_NAME
+            self.problems.extend(problems)
+            self.doubtful.update([TREE] if problems else [])
 
     def take_login(self, environ: Mapping[str, str]) -> None:
         """Turn the login of a URL in the environment into bus.user and a reference; what is set outright stays."""

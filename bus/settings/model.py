@@ -2,31 +2,26 @@
 
 To add one, add a field here with its default and its meaning; then `python -m bus.settings.page > docs/settings.md`.
 Variable, flag, validation, suggestion and documentation follow from the field.
-A section is a Section subclass and a field of its parent.
+A section is a Section subclass and a field of its parent; one that may be None is a table that only the file can have.
 """
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from bus.settings.folders import PROJECT_PATTERN
 from bus.settings.secret import SecretReference
+from bus.settings.section import HOUR_SECONDS, PARTS_PATTERN, POOL_SIZE_MAX, PartText, Seconds, Section
+from bus.settings.tree import Edition, TreeText
 
 KIB = 1024
 MIB = 1024 * KIB
-HOUR_SECONDS = 3600
 
 # What a text stands for: the loader makes paths absolute and takes a login out of a URL.
 PathText = Annotated[str, Meta(extra={"stands_for": "path"})]
 UrlText = Annotated[str, Meta(extra={"stands_for": "url"})]
 # "" is no secret; a reference otherwise. Literal secrets have no place in settings.
 Secret = SecretReference | None
-# Zero and NaN fail `gt`; infinity fails `le`.
-Seconds = Annotated[float, Meta(gt=0, le=HOUR_SECONDS)]
-
-
-class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all sections. Values are checked when they are loaded, not when a struct is made by hand."""
 
 
 class Tls(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,14 +106,86 @@ class Actor(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 10.0
 
 
+class Supervision(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the supervisor keeps the company alive."""
+
+    coders: Annotated[
+        int, Meta(ge=0, le=POOL_SIZE_MAX, description="How many coders there are, unless the tree says it itself.")
+    ] = 4
+    ready_seconds: Annotated[
+        Seconds, Meta(description="How long a process may take to be ready before that counts as a failed start.")
+    ] = 30.0
+    hung_seconds: Annotated[
+        float,
+        Meta(
+            ge=3,
+            le=HOUR_SECONDS,
+            description="How long an actor, which is heard of every second, may be silent before it is killed.",
+        ),
+    ] = 15.0
+    stuck_seconds: Annotated[
+        Seconds, Meta(description="How long a session may work without a record before it is reported as stuck.")
+    ] = 30 * 60.0
+    recycle_seconds: Annotated[
+        Seconds, Meta(description="How long a session that was reported as stuck is left before it goes to ERROR.")
+    ] = 10 * 60.0
+    attempts_max: Annotated[
+        int, Meta(ge=1, le=100, description="How many attempts a story has before a person is asked.")
+    ] = 3
+    requeue_seconds: Annotated[
+        Seconds, Meta(description="Pause before a story's second attempt, doubled before each further one.")
+    ] = 10.0
+    processes: Annotated[
+        Literal["fork", "exec"],
+        Meta(description="How actors are started: forked from a loaded process, or each with an interpreter anew."),
+    ] = "fork"
+
+
+class Health(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the services that the company needs are watched."""
+
+    interval_seconds: Annotated[Seconds, Meta(description="Time from one round of probes to the next.")] = 30.0
+    timeout_seconds: Annotated[Seconds, Meta(description="How long a probe may take before it has failed.")] = 10.0
+    healthy_after: Annotated[
+        int, Meta(ge=1, le=100, description="Good probes in a row after which a service counts as healthy again.")
+    ] = 2
+    unhealthy_after: Annotated[
+        int, Meta(ge=1, le=100, description="Failed probes in a row after which a healthy service no longer does.")
+    ] = 2
+    probes: Annotated[
+        str,
+        Meta(
+            pattern=PARTS_PATTERN,
+            extra={"words": "MODULE:NAME (several with commas between)"},
+            description="Probes of one's own.",
+        ),
+    ] = ""
+
+
+class Parts(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who plays which machine, instead of the agent that comes with Callboard."""
+
+    pm: Annotated[PartText, Meta(description="Who plays `pm`; empty: its own agent.")] = ""
+    architect: Annotated[PartText, Meta(description="Who plays `architect`.")] = ""
+    coder: Annotated[PartText, Meta(description="Who plays `coder`.")] = ""
+    architect_classic: Annotated[PartText, Meta(description="Who plays `architect-classic`.")] = ""
+    coder_classic: Annotated[PartText, Meta(description="Who plays `coder-classic`.")] = ""
+    web: Annotated[PartText, Meta(description="Who plays `web`.")] = ""
+
+
 class Settings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings. The project has no default here: the loader takes the folder's name."""
 
     project: Annotated[
-        str, Meta(pattern=PROJECT_PATTERN, description="Name of the project in subjects, streams and folders.")
+        str,
+        Meta(
+            pattern=PROJECT_PATTERN,
+            extra={"words": "at most 32 of a-z, 0-9, - and _, the first a letter or digit"},
+            description="Name of the project in subjects, streams and folders.",
+        ),
     ]
     edition: Annotated[
-        Literal["standard", "classic"],
+        Edition,
         Meta(description="The team: `standard` has a PM, `classic` takes specs straight to the architect."),
     ] = "standard"
     state_folder: Annotated[
@@ -130,3 +197,7 @@ class Settings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     bus: Bus = Bus()
     server: Server = Server()
     actor: Actor = Actor()
+    supervisor: Supervision = Supervision()
+    health: Health = Health()
+    parts: Parts = Parts()
+    tree: TreeText | None = None

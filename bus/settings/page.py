@@ -3,11 +3,14 @@
 from collections.abc import Iterator
 from itertools import groupby
 
-from bus.settings.catalogue import SETTINGS, Setting
+from bus.settings.catalogue import SETTINGS, TREE, Setting
 from bus.settings.folders import FILE_NAME
 from bus.settings.secret import FORMS
+from bus.settings.section import POOL_SIZE_MAX
 from bus.settings.sources import NATS_URL
 from bus.settings.toml_file import FILE_BYTES_MAX
+from bus.settings.tree import POOLS, ROOT, Actor, Group, Pool, Service, TreeText, default_tree
+from bus.settings.tree_table import KEYS, LEVELS_MAX, MEMBERS_MAX, render_tree
 
 _BEFORE = f"""\
 # Settings
@@ -47,6 +50,35 @@ ca = "certificates/ca.pem"
 ```
 """
 
+_TREE = f"""\
+## The table `[{TREE}]`
+
+What runs, and who watches it; it stands in `{FILE_NAME}` or nowhere, with no variable and no flag.
+Without it the tree is that of the edition.
+This is the standard edition's; the classic one runs `architect-classic` and `coder-classic`, and no PM.
+A table replaces it as a whole, so copy it and change the copy.
+
+```toml
+{render_tree(default_tree("standard"))}
+```
+
+`[{TREE}]` itself is the root supervisor, `{ROOT}`.
+A member with `children` is a supervisor; any other has `runs`: a machine, `web`, `health` or `broker`.
+`broker` is the embedded server, left out where `bus.url` is set.
+A member that runs {" or ".join(f"`{runs}`" for runs in POOLS)} is a pool: a supervisor of coders.
+They are called `coder-1`, `coder-2` and so on, and its `part` and `restart` are theirs.
+`supervisor scale` changes how many there are.
+Children are started in the order in which they stand, and ended in reverse.
+
+| key | of | default | values | meaning |
+|---|---|---|---|---|
+"""
+
+_TREE_AFTER = f"""
+Every name and every actor's `id` is there once; there is at most one broker, one health monitor and one pool of coders.
+A tree has at most {MEMBERS_MAX} members in {LEVELS_MAX} levels, and a pool at most {POOL_SIZE_MAX}.
+"""
+
 _AFTER = f"""\
 ## Paths
 
@@ -75,7 +107,8 @@ The hash is of the project folder's path, so that two checkouts have two states.
 def render_page() -> str:
     """The whole page; the same text every time."""
     sections = groupby(SETTINGS.values(), key=lambda setting: setting.key.rpartition(".")[0])
-    return "\n".join([_BEFORE, *("\n".join(_table(name, settings)) for name, settings in sections), _AFTER])
+    tables = ("\n".join(_table(name, settings)) for name, settings in sections)
+    return "\n".join([_BEFORE, *tables, _TREE + "\n".join(_tree_keys()) + "\n" + _TREE_AFTER, _AFTER])
 
 
 def _table(section: str, settings: Iterator[Setting]) -> Iterator[str]:
@@ -86,6 +119,19 @@ def _table(section: str, settings: Iterator[Setting]) -> Iterator[str]:
     for each in settings:
         yield f"| `{each.key}` | {_default(each)} | `{each.variable}` | {each.expected} | {each.meaning} |"
     yield ""
+
+
+def _tree_keys() -> Iterator[str]:
+    """A row for each key of the tree and those who have it, in the words and with the default of the last of them."""
+    rows = {key: setting for keys in KEYS.values() for key, setting in keys.items()}
+    for key, setting in rows.items():
+        owners = ", ".join(_CALLED[kind] for kind, keys in KEYS.items() if key in keys)
+        is_required = key in ("name", "runs")
+        default = "–" if is_required or key == "size" else _default(setting)
+        yield f"| `{key}` | {owners} | {default} | {setting.expected} | {setting.meaning} |"
+
+
+_CALLED = {TreeText: "root", Group: "supervisors", Pool: "pools", Actor: "actors", Service: "`broker` and `health`"}
 
 
 def _default(setting: Setting) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bus.settings.catalogue import PREFIX, SECTIONS, SETTINGS, flag_name, suggest
+from bus.settings.catalogue import PREFIX, SECTIONS, SETTINGS, TREE, flag_name, suggest
 from bus.settings.errors import Problem
 from bus.settings.folders import FILE_NAME
 from bus.settings.secret import SecretReference
 from bus.settings.toml_file import TomlFile
-from bus.settings.values import Given, show
+from bus.settings.values import Given, show_key
 
 # The name that every NATS tool knows; CALLBOARD_BUS_URL wins over it.
 NATS_URL = "NATS_URL"
@@ -24,7 +24,7 @@ def from_file(file: TomlFile, home: str) -> Iterator[Given | Problem]:
         if key in SETTINGS:
             base = file.path.parent
             yield Given(setting=SETTINGS[key], value=value, origin="file", source=FILE_NAME, base=base, home=home)
-    unknown = [key for key, _ in leaves if key not in SETTINGS]
+    unknown = [key for key, _ in leaves if key not in SETTINGS and key != TREE]
     yield from (_unknown_key(key, file) for key in unknown[:UNKNOWN_KEYS_MAX])
     if more := len(unknown[UNKNOWN_KEYS_MAX:]):
         yield Problem(place=str(file.path), key=f"{more} more keys", what="are not settings")
@@ -48,7 +48,7 @@ def from_flags(flags: Mapping[str, object], start: Path, home: str) -> Iterator[
     for key, value in flags.items():
         source = f"flag {flag_name(key)}"
         if key not in SETTINGS:
-            yield Problem(place=source, key=_name(key), what="is not a setting", fix=suggest(key, SETTINGS))
+            yield Problem(place=source, key=show_key(key), what="is not a setting", fix=suggest(key, SETTINGS))
         elif value is not None:
             yield Given(setting=SETTINGS[key], value=value, origin="flag", source=source, base=start, home=home)
 
@@ -59,7 +59,7 @@ def unknown_variables(environ: Mapping[str, str], values: Mapping[str, object]) 
     secrets = {each.name for each in values.values() if isinstance(each, SecretReference) and each.kind == "env"}
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known | secrets:
-            yield Problem(place="environment", key=_name(name), what="is not a setting", fix=suggest(name, known))
+            yield Problem(place="environment", key=show_key(name), what="is not a setting", fix=suggest(name, known))
 
 
 def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -76,10 +76,5 @@ def _unknown_key(key: str, file: TomlFile) -> Problem:
     if key in SECTIONS:
         fix = f"write its settings below a line [{key}]"
         return Problem(place=file.place(key), key=key, what="is a section, not a setting", fix=fix)
-    fix = suggest(key, [*SETTINGS, *SECTIONS])
-    return Problem(place=file.place(key), key=_name(key), what="is not a setting", fix=fix)
-
-
-def _name(key: str) -> str:
-    """As it is where that is safe to print."""
-    return key if key.isprintable() and len(key) < 80 else show(key)
+    fix = suggest(key, [*SETTINGS, *SECTIONS, TREE])
+    return Problem(place=file.place(key), key=show_key(key), what="is not a setting", fix=fix)

@@ -41,20 +41,24 @@ class TomlFile:
         return hash((self.path, self._text))
 
     def place(self, key: str) -> str:
-        """`path:line` of a dotted key, or of the inline table that it is in."""
+        """`path:line` of a dotted key, or of the inline table that it is in; `key[1]` is the second table [[key]]."""
         while key and key not in self._lines:
-            key = key.rpartition(".")[0]
+            key = key[: max(key.rfind("."), key.rfind("["), 0)]
         return f"{self.path}:{self._lines[key]}" if key else str(self.path)
 
     @cached_property
     def _lines(self) -> dict[str, int]:
         """Found only when there is a problem to place: tomllib does not tell."""
         lines: dict[str, int] = {}
+        counts: dict[str, int] = {}
         table = ""
         for number, statement in _statements(self._text):
-            keys = list(_keys(tomllib.loads(statement), table if not statement.startswith("[") else ""))
+            if statement.startswith("["):
+                keys = list(_header_keys(tomllib.loads(statement), counts))
+                table = keys[-1]
+            else:
+                keys = list(_keys(tomllib.loads(statement), table))
             lines |= {key: number for key in keys if key not in lines}
-            table = keys[-1] if statement.startswith("[") else table
         return lines
 
 
@@ -123,12 +127,26 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
             start = token.end()
 
 
+def _header_keys(data: Any, counts: dict[str, int]) -> Iterator[str]:
+    """The dotted keys of a header, the shortest first; `counts` has how many there were so far of each [[name]]."""
+    path = ""
+    while data and path.count(".") < DOTS_MAX:
+        [(name, data)] = data.items()
+        path = f"{path}.{name}" if path else name
+        yield path
+        if isinstance(data, list):  # [[name]] makes a list of one table.
+            counts[path] = counts.get(path, 0) + 1
+            [data] = data
+        if path in counts:
+            path = f"{path}[{counts[path] - 1}]"
+            yield path
+
+
 def _keys(data: dict[str, Any], prefix: str) -> Iterator[str]:
-    """The dotted keys of one statement, the shortest first, down to where any setting can be."""
+    """The dotted keys of a key and its value, the shortest first, down to where any setting can be."""
     waiting: list[tuple[str, Any]] = [(prefix, data)]
     for path, node in waiting:
         if path and path != prefix:
             yield path
-        table = node[0] if isinstance(node, list) and node else node  # [[name]] makes a list of one table.
-        if isinstance(table, dict) and path.count(".") < DOTS_MAX:
-            waiting.extend((f"{path}.{name}" if path else name, inner) for name, inner in table.items())
+        if isinstance(node, dict) and path.count(".") < DOTS_MAX:
+            waiting.extend((f"{path}.{name}" if path else name, inner) for name, inner in node.items())

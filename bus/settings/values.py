@@ -69,6 +69,11 @@ def show(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[:SHOWN_CHARACTERS_MAX]}…"
 
 
+def show_key(key: str) -> str:
+    """As it is where that is safe to print."""
+    return key if key.isprintable() and len(key) < SHOWN_CHARACTERS_MAX else show(key)
+
+
 def _convert(given: Given) -> object:
     setting, value = given.setting, given.value
     try:

@@ -5,11 +5,17 @@ from typing import Literal, Union
 
 import msgspec
 
+from protocol.routing import address
+
 Restart = Literal["permanent", "transient", "temporary"]
 """Whether a child that has ended is started again: always, unless it ended well, or never."""
 
 Strategy = Literal["one_for_one", "one_for_all", "rest_for_one"]
 """Who is started again with it: nobody, all the others, or those that were started after it."""
+
+
+SERVICES = ("broker", "health")
+"""What runs without being an actor."""
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,20 +42,37 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Child(msgspec.Struct, frozen=True, kw_only=True, tag="child"):
-    """A process: which machine it plays, under which name."""
+    """Something that runs. `runs` is `broker`, `health`, or the machine that an actor's process plays.
+
+    `name` is what people call it, unique in the tree; `actor` the id under which an actor has its mail and its leases.
+    `part` is who plays the machine, as `MODULE:NAME`; empty for the machine's own agent.
+    """
 
     name: str
-    machine: str = ""
+    runs: str = ""
+    actor: str = ""
+    part: str = ""
     restart: Restart = "permanent"
+
+    @property
+    def role(self) -> str:
+        """Whose rights it has on the broker: both editions' coders are coders. Empty for what is no actor."""
+        return "" if self.runs in SERVICES else self.runs.partition("-")[0]
+
+    @property
+    def address(self) -> str:
+        """How others name it in their letters."""
+        return address(self.role, self.actor) if self.role else ""
 
 
 class Supervisor(msgspec.Struct, frozen=True, kw_only=True, tag="supervisor"):
-    """A supervisor and whom it watches, in the order in which they are started."""
+    """A supervisor and whom it watches. With `in_order` each child is started when all before it are ready."""
 
     name: str
     children: tuple[Union[Child, "Supervisor"], ...] = ()
     strategy: Strategy = "one_for_one"
     restart: Restart = "permanent"
+    in_order: bool = False
     budget: Budget = Budget()
     backoff: Backoff = Backoff()
 

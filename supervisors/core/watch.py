@@ -14,11 +14,15 @@ from supervisors.core.plans import Plan, Supervisor
 Phase = Literal["down", "starting", "ready", "stopping", "over"]
 """`over`: it will not be started again by itself."""
 
-Way = Literal["normal", "error", "crash", "hung", "never_ready", "configuration", "asked"]
-"""How a child ended. `error`: its session came to ERROR; `asked`: it was told to; a supervisor that gave up crashed."""
+Way = Literal["normal", "error", "crash", "hung", "never_ready", "cut_off", "configuration", "asked"]
+"""How a child ended. `error`: its session came to ERROR; `cut_off`: the broker was away, or gave its place to another;
+`asked`: it was told to; a supervisor that gave up crashed."""
 
 COUNTED: frozenset[Way] = frozenset({"crash", "hung", "never_ready"})
 """What uses up the budget: neither the end of a story nor an ERROR is a failure of the process."""
+
+PAUSED_AFTER: frozenset[Way] = COUNTED | {"cut_off"}
+"""After these in a row a child is left alone for longer and longer."""
 
 ALIVE: frozenset[Phase] = frozenset({"starting", "ready", "stopping"})
 
@@ -37,7 +41,12 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_before: float = 0.0
     streak: int = 0
     """Failures since it was last well for as long as a budget lasts."""
+    counted: int = 0
+    """Those of them that use up the budget: one that fails slowly would never have enough of them in time."""
+    starts: int = 0
+    failures: int = 0
     ready_since: float = 0.0
+    was_ready: bool = False
     last_way: Way | None = None
 
 
@@ -48,6 +57,23 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     children: dict[str, Known]
     failures: tuple[float, ...] = ()
     closing: Literal["", "stop", "give_up"] = ""
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is counted of a child, and how long it is left alone."""
+
+    starts: int = 0
+    failures: int = 0
+    streak: int = 0
+    counted: int = 0
+    not_before: float = 0.0
+
+
+class Counters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a supervisor hands on to the next one of its name."""
+
+    failures: tuple[float, ...] = ()
+    children: dict[str, Count] = {}
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -77,9 +103,24 @@ class Closed(msgspec.Struct, frozen=True):
 Act = Start | Stop | Wake | Closed
 
 
-def watch_over(plan: Supervisor, failures: tuple[float, ...] = ()) -> Watch:
-    """A supervisor that has started nobody yet; `failures` are those that its predecessor counted."""
-    return Watch(plan=plan, children={child.name: Known() for child in plan.children}, failures=failures)
+def watch_over(plan: Supervisor, counters: Counters | None = None) -> Watch:
+    """A supervisor that has started nobody yet, and goes on counting where its predecessor has left off."""
+    known = counters or Counters()
+    counts = {child.name: known.children.get(child.name, Count()) for child in plan.children}
+    children = {name: Known(**msgspec.structs.asdict(each)) for name, each in counts.items()}
+    return Watch(plan=plan, children=children, failures=known.failures)
+
+
+def counters_of(watch: Watch) -> Counters:
+    """What the next supervisor of this name has to know."""
+    children = {name: msgspec.convert(known, Count, from_attributes=True) for name, known in watch.children.items()}
+    return Counters(failures=watch.failures, children=children)
+
+
+def begun_anew(counters: Counters) -> Counters:
+    """What is left of it when the supervisor itself begins anew: its budget is whole, and nobody is left alone."""
+    children = {name: Count(starts=count.starts, failures=count.failures) for name, count in counters.children.items()}
+    return Counters(children=children)
 
 
 # What happens.
@@ -88,7 +129,11 @@ def watch_over(plan: Supervisor, failures: tuple[float, ...] = ()) -> Watch:
 def became_ready(watch: Watch, name: str, now: float) -> Watch:
     """A child takes events."""
     known = watch.children[name]
-    return watch if known.phase != "starting" else _with(watch, name, replace(known, phase="ready", ready_since=now))
+    return (
+        watch
+        if known.phase != "starting"
+        else _with(watch, name, replace(known, phase="ready", ready_since=now, was_ready=True))
+    )
 
 
 def ended(watch: Watch, name: str, way: Way, now: float, chance: float = 0.0) -> Watch:
@@ -99,13 +144,27 @@ def ended(watch: Watch, name: str, way: Way, now: float, chance: float = 0.0) ->
     if known.phase == "stopping" or way == "asked":
         phase: Phase = "down" if known.wanted else "over"
         return _with(watch, name, replace(known, phase=phase, recycle=False, last_way="asked"))
+    was_well = known.phase == "ready" and now - known.ready_since >= watch.plan.budget.seconds
+    counted = 0 if was_well or way not in PAUSED_AFTER else known.counted
     if way in COUNTED:
-        watch = _count(watch, now)
-        known = replace(known, streak=_streak(watch, known, now))
-    pause = watch.plan.backoff.seconds(known.streak, chance) if way in COUNTED else 0.0
+        counted += 1
+        watch = _count(watch, counted, now)
+    has_failed = way in PAUSED_AFTER
+    streak = (1 if was_well else known.streak + 1) if has_failed else 0
+    pause = watch.plan.backoff.seconds(streak, chance)
     is_back = _is_started_again(_plan(watch, name), way)
     phase = "down" if is_back else "over"
-    known = replace(known, phase=phase, wanted=is_back, recycle=False, not_before=now + pause, last_way=way)
+    known = replace(
+        known,
+        phase=phase,
+        wanted=is_back,
+        recycle=False,
+        not_before=now + pause,
+        streak=streak,
+        counted=counted,
+        failures=known.failures + has_failed,
+        last_way=way,
+    )
     watch = _with(watch, name, known)
     return _with_others(watch, name) if is_back else watch
 
@@ -115,7 +174,9 @@ def restart(watch: Watch, name: str) -> Watch:
     known = watch.children[name]
     is_alive = known.phase in ALIVE
     phase = known.phase if is_alive else "down"
-    return _with(watch, name, replace(known, phase=phase, wanted=True, recycle=is_alive, not_before=0.0, streak=0))
+    return _with(
+        watch, name, replace(known, phase=phase, wanted=True, recycle=is_alive, not_before=0.0, streak=0, counted=0)
+    )
 
 
 def replan(watch: Watch, plan: Supervisor) -> Watch:
@@ -134,8 +195,8 @@ def replan(watch: Watch, plan: Supervisor) -> Watch:
 
 
 def stop(watch: Watch) -> Watch:
-    """End everybody."""
-    return watch if watch.closing else replace(watch, closing="stop")
+    """End everybody; a person who says so overrules a supervisor that is giving up."""
+    return replace(watch, closing="stop")
 
 
 # What follows.
@@ -154,6 +215,7 @@ def reconcile(watch: Watch, now: float) -> tuple[Watch, tuple[Act, ...]]:
 def _stops(watch: Watch) -> tuple[Watch, tuple[Act, ...]]:
     """In reverse order; where the order matters, one after the other."""
     acts: list[Act] = []
+    is_ordered = _hangs_together(watch) or (watch.plan.in_order and watch.closing)
     for name in reversed(_names(watch)):
         known = watch.children[name]
         if known.phase not in ALIVE:
@@ -161,7 +223,7 @@ def _stops(watch: Watch) -> tuple[Watch, tuple[Act, ...]]:
         if known.phase != "stopping" and (watch.closing or known.recycle or not known.wanted):
             watch = _with(watch, name, replace(known, phase="stopping"))
             acts.append(Stop(name))
-        if watch.plan.strategy != "one_for_one" and watch.children[name].phase == "stopping":
+        if is_ordered and watch.children[name].phase == "stopping":
             break
     return watch, tuple(acts)
 
@@ -169,16 +231,16 @@ def _stops(watch: Watch) -> tuple[Watch, tuple[Act, ...]]:
 def _starts(watch: Watch, now: float) -> tuple[Watch, tuple[Act, ...]]:
     """In order; where the order matters, each when all before it are ready."""
     acts: list[Act] = []
-    is_ordered = watch.plan.strategy != "one_for_one"
-    if is_ordered and any(known.recycle or known.phase == "stopping" for known in watch.children.values()):
+    children = watch.children.values()
+    if _hangs_together(watch) and any(known.recycle or known.phase == "stopping" for known in children):
         return watch, ()
     for name in _names(watch):
         known = watch.children[name]
-        if known.phase == "down" and known.wanted and known.not_before <= now:
-            known = replace(known, phase="starting")
+        if known.phase == "down" and known.wanted and _is_due(watch, known, now):
+            known = replace(known, phase="starting", starts=known.starts + 1)
             watch = _with(watch, name, known)
             acts.append(Start(name))
-        if is_ordered and known.wanted and known.phase != "ready":
+        if known.wanted and known.phase != "ready" and _is_waited_for(watch, known):
             break
     return watch, tuple(acts)
 
@@ -187,12 +249,28 @@ def _wakes(watch: Watch, now: float) -> tuple[Act, ...]:
     times = [
         known.not_before
         for known in watch.children.values()
-        if known.phase == "down" and known.wanted and known.not_before > now
+        if known.phase == "down" and known.wanted and not _is_due(watch, known, now)
     ]
     return (Wake(min(times)),) if times else ()
 
 
+def _is_due(watch: Watch, known: Known, now: float) -> bool:
+    """Whether a child was left alone for long enough; longer than ever is only by a clock that was set back."""
+    backoff = watch.plan.backoff
+    return not 0 < known.not_before - now <= backoff.seconds_max * (1.0 + backoff.jitter)
+
+
 # How children hang together.
+
+
+def _hangs_together(watch: Watch) -> bool:
+    """Whether a child that is started again concerns others, so that they wait for each other every time."""
+    return watch.plan.strategy != "one_for_one"
+
+
+def _is_waited_for(watch: Watch, known: Known) -> bool:
+    """Whether those after a child wait until it is ready; where it concerns no other, only the first time."""
+    return _hangs_together(watch) or (watch.plan.in_order and not known.was_ready)
 
 
 def _is_started_again(plan: Plan, way: Way) -> bool:
@@ -214,16 +292,13 @@ def _with_others(watch: Watch, name: str) -> Watch:
     return watch
 
 
-def _count(watch: Watch, now: float) -> Watch:
+def _count(watch: Watch, in_row: int, now: float) -> Watch:
+    """One more failure: too many within the time of the budget, or too many of one child in a row."""
     budget = watch.plan.budget
-    failures = (*(at for at in watch.failures if now - at < budget.seconds), now)
-    is_over = len(failures) > budget.failures_max
+    # What lies ahead is of a clock that was set back since.
+    failures = (*(at for at in watch.failures if 0 <= now - at < budget.seconds), now)
+    is_over = max(len(failures), in_row) > budget.failures_max
     return replace(watch, failures=failures, closing="give_up" if is_over and not watch.closing else watch.closing)
-
-
-def _streak(watch: Watch, known: Known, now: float) -> int:
-    was_well = known.phase == "ready" and now - known.ready_since >= watch.plan.budget.seconds
-    return 1 if was_well else known.streak + 1
 
 
 def _names(watch: Watch) -> list[str]:

@@ -1,8 +1,8 @@
-"""What a forked process does: be the actor that was ordered."""
+"""What a started process does: be the actor that was ordered."""
 
 import gc
 import os
-import signal
+import sys
 from pathlib import Path
 
 import uvloop
@@ -13,25 +13,37 @@ from actors.finding import find_part
 from actors.logs import configure_logs
 from actors.process import run_actor
 from actors.redaction import redact, remember_secrets
+from bus.server.identity import key_file
 from bus.settings import SettingsError, environment_secrets, load
+from protocol.subjects import Role
 from supervisors.processes.orders import Order
 
 
-def be_actor(order: Order, leash: int) -> int:
-    """Run the actor to its end; returns its exit code."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's, which then tells everybody in order
+def be_actor(order: Order, tether: int) -> int:
+    """Run the actor to its end; returns its exit code. `tether` is its end of the line to its supervisor."""
     _print_to(order.log)
     gc.enable()
     remember_secrets(environment_secrets(os.environ))
     configure_logs("info", actor=order.actor)
     try:
-        part = find_part(order.machine, order.part)
-        loaded = load({"project": order.project, "bus.url": order.url}, os.environ, Path(order.folder))
+        part = find_part(order.machine, order.part, named_by="the part")
+        loaded = load(_flags(order, part.behaviour.role), os.environ, Path(order.folder))
     except (NoPartError, SettingsError) as error:
         os.write(2, redact(f"{error}\n").encode())
         return ActorExit.CONFIGURATION
     configure_logs(loaded.settings.log_level, actor=order.actor)
-    return uvloop.run(run_actor(part, order.actor, loaded, os.environ, leash=leash))
+    return uvloop.run(run_actor(part, order.actor, loaded, os.environ, tether=tether))
+
+
+def _flags(order: Order, role: Role) -> dict[str, str]:
+    """What its supervisor says over all other settings."""
+    flags = {"project": order.project, "bus.url": order.url}
+    return flags | {"bus.credentials": str(key_file(Path(order.broker), role))} if order.broker else flags
+
+
+def look_in(folder: str) -> None:
+    """Have Python look for parts in a project's folder, and in the working folder."""
+    sys.path[:0] = [folder, str(Path.cwd())]
 
 
 def _print_to(log: str) -> None:

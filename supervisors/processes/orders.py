@@ -1,21 +1,29 @@
 """What a supervisor and its zygote say to each other, one message a packet."""
 
+import resource
 from typing import Annotated
 
 import msgspec
 
+KIB = 1024
+
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """Start one actor. `part` is `MODULE:NAME`, empty for the machine's own agent; `log` takes what it prints."""
+    """Start one actor. `part` is `MODULE:NAME`, empty for the machine's own agent; `log` takes what it prints.
 
-    number: int
+    `broker` is the folder of the embedded server, where that is what `url` leads to: the keys of all roles are there.
+    The packet carries the process's end of its tether.
+    """
+
     machine: str
     actor: str
     log: str
     folder: str
+    project: str
+    url: str
+    number: int = 0
     part: str = ""
-    project: str | None = None
-    url: str | None = None
+    broker: str = ""
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +32,11 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     user_seconds: float = 0.0
     system_seconds: float = 0.0
     memory_bytes_max: int = 0
+
+
+def resources_of(used: resource.struct_rusage) -> Resources:
+    """What the machine says that a process has used up."""
+    return Resources(user_seconds=used.ru_utime, system_seconds=used.ru_stime, memory_bytes_max=used.ru_maxrss * KIB)
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True, tag="loaded"):
@@ -54,6 +67,12 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     resources: Resources = Resources()
 
 
-Report = Loaded | Started | Refused | Ended
+class Unfit(msgspec.Struct, frozen=True, kw_only=True, tag="unfit"):
+    """The zygote must not fork: what it has imported would not survive that."""
+
+    reason: str
+
+
+Report = Loaded | Unfit | Started | Refused | Ended
 
 PACKET_BYTES_MAX = 65536

@@ -1,13 +1,17 @@
-"""A process that runs, however it was started: it can be told to leave, killed, and waited for."""
+"""A process that runs, however it was started: it can be told to leave, killed, heard and waited for."""
 
 import asyncio
 import os
 import signal
+import socket
 from typing import Protocol
 
 import msgspec
 
-from supervisors.processes.orders import Order, Resources
+from actors.runtime.bell import Bell
+from actors.tether import READY
+from supervisors.errors import StartError
+from supervisors.processes.orders import PACKET_BYTES_MAX, Order, Resources, resources_of
 
 UNKNOWN_CODE = 255
 """Nobody was left to see how it ended."""
@@ -21,17 +25,33 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Running:
-    """One process, held by its pidfd: whatever happens to its number, no other can be meant."""
+    """One process, held by its pidfd: whatever happens to its number, no other can be meant.
 
-    def __init__(self, order: Order, pid: int, pidfd: int) -> None:
+    `tether` is our end of its line. `changed` rings when it is ready or gone.
+    """
+
+    def __init__(self, order: Order, pid: int, pidfd: int, tether: socket.socket) -> None:
         self.order = order
         self.pid = pid
+        self.is_ready = False
+        self._pulses = 0
+        self.changed = Bell()
         self._pidfd = pidfd
-        self._exit: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        self._tether = tether
+        self._loop = asyncio.get_running_loop()
+        self._exit: asyncio.Future[Exit] = self._loop.create_future()
+        self._loop.add_reader(tether.fileno(), self._hear)
 
     async def wait(self) -> Exit:
         """How it ended, once it is gone."""
         return await asyncio.shield(self._exit)
+
+    @property
+    def pulses(self) -> int:
+        """How much it has said on its line. Once it is ready nobody is woken by that: it is heard when asked for."""
+        if self._tether.fileno() >= 0:
+            self._hear()
+        return self._pulses
 
     @property
     def is_gone(self) -> bool:
@@ -46,27 +66,53 @@ class Running:
             except ProcessLookupError:
                 return
 
+    def let_go(self) -> None:
+        """Cut the tether: the process leaves as if its supervisor were gone."""
+        if self._tether.fileno() < 0:
+            return
+        self._loop.remove_reader(self._tether.fileno())
+        self._tether.close()
+
     def adopt(self) -> None:
-        """Whoever started it is gone, and it is our own child now: reap it ourselves."""
+        """Whoever started it is gone, or we have started it ourselves: reap it ourselves."""
         if not self.is_gone:
-            asyncio.get_running_loop().add_reader(self._pidfd, self._reap)
+            self._loop.add_reader(self._pidfd, self._reap)
 
     def _reap(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._pidfd)
+        self._loop.remove_reader(self._pidfd)
         try:
-            ended = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+            pid, status, used = os.wait4(self.pid, 0)
         except ChildProcessError:
-            ended = None  # reaped by a zygote that did not live to say how it ended
-        if ended is None:
-            self.has_ended(Exit(code=UNKNOWN_CODE))
+            self.has_ended(Exit(code=UNKNOWN_CODE))  # reaped by a zygote that did not live to say how it ended
         else:
-            self.has_ended(Exit(code=ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status))
+            assert pid == self.pid
+            self.has_ended(Exit(code=os.waitstatus_to_exitcode(status), resources=resources_of(used)))
 
     def has_ended(self, exit_: Exit) -> None:
         """For whoever reaps: say how it ended."""
         if not self._exit.done():
             os.close(self._pidfd)
+            self.let_go()
             self._exit.set_result(exit_)
+            self.changed.ring()
+
+    def _hear(self) -> None:
+        """All that it has said by now, at once: after a pause of ours that can be much."""
+        while True:
+            try:
+                word = self._tether.recv(PACKET_BYTES_MAX)
+            except BlockingIOError:
+                return
+            except OSError:
+                word = b""
+            if not word:
+                self._loop.remove_reader(self._tether.fileno())
+                return
+            self._pulses += 1
+            if word == READY:
+                self.is_ready = True
+                self._loop.remove_reader(self._tether.fileno())
+                self.changed.ring()
 
 
 class Nursery(Protocol):
@@ -76,4 +122,18 @@ class Nursery(Protocol):
         """Start an actor. StartError if the machine cannot."""
 
     async def close(self) -> None:
-        """End what it keeps for itself; the processes that it has started are the caller's."""
+        """End what it keeps for itself, and let go of whoever is left."""
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The processes that it keeps for itself."""
+
+
+def tethers() -> tuple[socket.socket, socket.socket]:
+    """The two ends of a line: ours, and the process's. StartError: the machine has none left."""
+    try:
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError as error:
+        raise StartError("a process", f"{error.strerror}: raise the limit of open files") from error
+    ours.setblocking(False)
+    return ours, its

@@ -1,13 +1,12 @@
 """The zygote: a process that has imported everything and forks actors in milliseconds.
 
 It has no event loop, thread, connection or lock that could cross a fork, and stays what it is: it takes orders by a
-socket, forks, reaps and reports. When its supervisor is gone, the socket ends; it waits for its children, which the
-leash has told to leave, kills those that do not, and ends too.
-
-Started with the numbers of two descriptors: the socket and the leash.
+socket, forks, reaps and reports. When its supervisor is gone, the socket ends; it waits for its children, whom their
+tethers have told to leave, kills those that do not, and ends too.
 """
 
 import gc
+import importlib
 import os
 import select
 import signal
@@ -15,30 +14,35 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import NoReturn
 
 import msgspec
 
-from supervisors.processes.child import be_actor
-from supervisors.processes.orders import PACKET_BYTES_MAX, Ended, Loaded, Order, Refused, Report, Resources, Started
-
-ORPHAN_SECONDS = 15.0
-"""How long the children of a dead supervisor may take to leave: more than an actor's own limit."""
-
-KIB = 1024
+from supervisors.processes.child import be_actor, look_in
+from supervisors.processes.orders import (
+    PACKET_BYTES_MAX,
+    Ended,
+    Loaded,
+    Order,
+    Refused,
+    Report,
+    Started,
+    Unfit,
+    resources_of,
+)
 
 
 class Zygote:
     """Forks and reaps."""
 
-    def __init__(self, orders: socket.socket, leash: int) -> None:
+    def __init__(self, orders: socket.socket) -> None:
         self._orders = orders
-        self._leash = leash
         self._children: dict[int, int] = {}
-        self._woken, waking = os.pipe()
-        os.set_blocking(waking, False)
+        self._woken, self._waking = os.pipe()
+        os.set_blocking(self._waking, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
 
     def serve(self) -> None:
         """Follow orders until there is nobody left to give any."""
@@ -49,42 +53,47 @@ class Zygote:
                 os.read(self._woken, PACKET_BYTES_MAX)
                 self._reap()
             if self._orders.fileno() in ready:
-                packet = self._orders.recv(PACKET_BYTES_MAX)
+                packet, tethers, _, _ = socket.recv_fds(self._orders, PACKET_BYTES_MAX, 1)
                 if not packet:
                     return
-                self._follow(msgspec.json.decode(packet, type=Order))
+                self._follow(msgspec.json.decode(packet, type=Order), tethers[0])
 
-    def outlive(self) -> None:
+    def outlive(self, seconds: float) -> None:
         """The supervisor is gone: see to it that nobody stays behind."""
-        deadline = time.monotonic() + ORPHAN_SECONDS
+        deadline = time.monotonic() + seconds
         while self._children and time.monotonic() < deadline:
-            select.select([self._woken], [], [], deadline - time.monotonic())
+            if select.select([self._woken], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                os.read(self._woken, PACKET_BYTES_MAX)
             self._reap()
         for pid in self._children:
             os.kill(pid, signal.SIGKILL)
 
-    def _follow(self, order: Order) -> None:
+    def _follow(self, order: Order, tether: int) -> None:
         try:
             pid = os.fork()
         except OSError as error:
+            os.close(tether)
             self._report(Refused(number=order.number, reason=str(error)))
             return
         if pid == 0:
-            self._begin(order)
+            self._begin(order, tether)
+        os.close(tether)  # or the line would not end with the process
         self._children[pid] = order.number
         # Not reaped yet, so the number is still that process's: whoever has the pidfd can mean no other.
         pidfd = os.pidfd_open(pid)
         self._report(Started(number=order.number, pid=pid), pidfd)
         os.close(pidfd)
 
-    def _begin(self, order: Order) -> NoReturn:
+    def _begin(self, order: Order, tether: int) -> NoReturn:
         """In the child, which never comes back from here."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._orders.close()
-            code = be_actor(order, self._leash)
+            os.close(self._woken)
+            os.close(self._waking)
+            code = be_actor(order, tether)
         except BaseException:
             sys.excepthook(*sys.exc_info())
         finally:
@@ -97,10 +106,7 @@ class Zygote:
                 return
             number = self._children.pop(pid, None)
             if number is not None:
-                resources = Resources(
-                    user_seconds=used.ru_utime, system_seconds=used.ru_stime, memory_bytes_max=used.ru_maxrss * KIB
-                )
-                self._report(Ended(number=number, code=os.waitstatus_to_exitcode(status), resources=resources))
+                self._report(Ended(number=number, code=os.waitstatus_to_exitcode(status), resources=resources_of(used)))
 
     def _report(self, report: Report, *descriptors: int) -> None:
         try:
@@ -110,15 +116,27 @@ class Zygote:
 
 
 def main() -> None:
-    """Entry point: `python -m supervisors.processes.zygote SOCKET LEASH`."""
-    orders, leash = int(sys.argv[1]), int(sys.argv[2])
-    assert threading.active_count() == 1, "a thread does not survive a fork"
+    """Entry point: `python -m supervisors.processes.zygote SOCKET LOCK ORPHAN_SECONDS FOLDER [MODULE…]`.
+
+    SOCKET and LOCK are descriptors; the lock is only held, by whoever is forked too.
+    """
+    descriptor, lock, seconds, folder, *modules = sys.argv[1:]
+    for inherited in (int(descriptor), int(lock)):
+        os.set_inheritable(inherited, False)  # forked processes have them, what those start has not
+    orders = socket.socket(fileno=int(descriptor))
+    look_in(folder)
+    for module in modules:
+        with suppress(Exception, SystemExit):  # whoever is to play it says what is wrong with it
+            importlib.import_module(module)
+    if threading.active_count() > 1:
+        names = ", ".join(thread.name for thread in threading.enumerate()[1:])
+        socket.send_fds(orders, [msgspec.json.encode(Unfit(reason=f"importing it started a thread ({names})"))], [])
+        return
     gc.collect()
     gc.freeze()  # what is here now is never looked at again, so the pages stay shared
-    zygote = Zygote(socket.socket(fileno=orders), leash)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's: it tells everybody in order
+    zygote = Zygote(orders)
     zygote.serve()
-    zygote.outlive()
+    zygote.outlive(float(seconds))
 
 
 if __name__ == "__main__":

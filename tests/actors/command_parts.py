@@ -18,6 +18,7 @@ log = structlog.get_logger()
 _PARTS = parts(Folder(Path(os.environ["OUTSIDE"])))
 CODER = _PARTS["coder"]
 ARCHITECT = _PARTS["architect"]
+PM = _PARTS["pm"]
 
 
 def _leak(world: World) -> Executors:

@@ -331,7 +331,7 @@ async def test_a_second_process_of_the_same_name_takes_over_at_once(office: Offi
     [
         (("coder",), "Missing option '--id'"),
         (("producer", "--id", "x"), "there is no machine producer"),
-        (("coder", "--id", "x"), "name one with --part"),
+        (("coder", "--id", "x"), "name one as MODULE:NAME, with --part"),
         (("coder", "--id", "X y", "--part", f"{PARTS}:CODER"), "--id: 'X y'"),
         (("coder", "--id", "x", "--part", f"{PARTS}:ARCHITECT"), "plays architect, not coder"),
         (("coder", "--id", "x", "--part", "tests.nowhere:CODER"), "No module named"),

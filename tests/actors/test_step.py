@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from actors.core.behaviour import SUSPEND_SECONDS, Behaviour
-from actors.core.decision import Decision, fail, go, stay
+from actors.core.decision import Decision, defer, fail, go, stay
 from actors.core.effects import AskPerson, Timer, WithdrawAsk
 from actors.core.events import ChannelClosed, Entered, Failed, Finished, Signalled
 from actors.core.failures import Broken, Cancelled, Cause, Unavailable
@@ -15,8 +15,8 @@ from actors.core.results import AskWithdrawn, PersonAnswered, TimerRang
 from actors.core.step import advance, next_event
 from protocol.codec import encode
 from protocol.machines import MACHINES
-from protocol.messages import ApprovalRequest, ApprovalResult, Cancel, Restore, Stop
-from tests.actors.plays import AT, Play, a_story, received, signalled
+from protocol.messages import ApprovalRequest, ApprovalResult, Cancel, Recover, Recycle, Restore, Stop
+from tests.actors.plays import AT, Play, a_story, at, received, signalled
 from tests.actors.understudies.architect import ARCHITECT
 from tests.actors.understudies.coder import CODER, Coder
 from tests.actors.understudies.effects import Announce, Prepare, Prepared, Think, Thought, Write, Written
@@ -242,7 +242,9 @@ def test_a_failure_that_nobody_handles_leads_to_error(failure: Any, kind: str) -
 
 
 def test_only_failures_that_are_the_storys_cost_an_attempt() -> None:
-    kinds = {kind: Cause(kind=kind, reason="").costs_attempt for kind in ("bug", "effect", "abandoned", "budget")}
+    kinds = {
+        kind: Cause(kind=kind, reason="").costs_attempt for kind in ("bug", "effect", "abandoned", "budget", "stuck")
+    }
     free = {
         kind: Cause(kind=kind, reason="").costs_attempt
         for kind in ("suspend_timeout", "shutdown", "cancelled", "configuration")
@@ -476,6 +478,21 @@ def test_a_paused_session_records_what_happens_and_takes_it_when_the_brake_is_of
     assert resumed.session.state == "PLAN_REVIEW"
 
 
+def test_what_was_kept_happens_when_it_is_taken_so_no_record_is_older_than_the_one_before() -> None:
+    play = in_planning()
+    play.finish(AskPerson, PersonAnswered(answer="yes"))
+    thought: Finished[Any, Any] = Finished(at=at(60), effect=play.open(Think).id, result=Thought(text="a plan"))
+    kept = advance(CODER, play.session, thought, paused=True)
+    assert kept is not None
+
+    taken = next_event(CODER, kept.session, at(7200))
+    assert taken is not None
+    step = advance(CODER, kept.session, taken)
+
+    assert step is not None
+    assert (step.event.at, step.session.since, step.session.deferred) == (at(7200), at(7200), ())
+
+
 def test_a_failure_in_a_paused_session_is_taken_when_the_brake_is_off() -> None:
     play = in_planning()
     failed: Failed[Any] = Failed(at=AT, effect=play.open(Think).id, failure=Broken(error="E", reason="refused"))
@@ -513,6 +530,73 @@ def test_a_machine_that_has_a_way_out_of_error_may_take_it_at_once() -> None:
 
     assert play.states == ["MONITORING", "ERROR", "WAITING"]
     assert play.session.failing is None
+
+
+# The supervisor's decisions.
+
+
+def at_rest_in_error() -> Play:
+    def decide(model: Coder, event: Any) -> Decision[Coder]:
+        return stay(model, Think(prompt="again")) if isinstance(event, Entered) else defer(model)
+
+    play = Play(msgspec.structs.replace(CODER, machine=MACHINES["architect"], decide=decide), "main")
+    play.session = msgspec.structs.replace(play.session, model=Coder(state="REQUEST"))
+    play.happen(signalled(Recycle(session="main", record=0, reason="no record for an hour"), 1))
+    return play
+
+
+def test_a_session_that_is_recycled_takes_its_way_to_error_whatever_it_has_in_hand() -> None:
+    play = in_planning()
+
+    play.happen(signalled(Recycle(session="s-1.1", record=play.session.n, reason="no record for an hour"), 1))
+
+    assert play.states[-2:] == ["PLAN_REVIEW", "ERROR"]
+    assert play.session.failing == Cause(kind="stuck", reason="no record for an hour")
+    assert play.session.failing.costs_attempt
+
+
+def test_a_session_that_rests_in_error_recovers_by_a_recorded_decision_and_begins_the_work_of_waiting() -> None:
+    play = at_rest_in_error()
+    assert play.states == ["ERROR"]
+
+    play.happen(signalled(Recover(session="main"), 2))
+
+    assert play.states == ["ERROR", "WAITING"]
+    assert (play.session.failing, play.session.heard) == (None, 2)
+    assert Think in {type(effect) for effect in play.steps[-1].effects}
+
+
+def test_a_decision_that_comes_too_late_is_only_recorded() -> None:
+    play = at_rest_in_error()
+
+    step = play.happen(signalled(Recycle(session="main", record=play.session.n), 2))
+
+    assert step is not None
+    assert (play.session.state, play.session.heard, step.effects) == ("ERROR", 2, ())
+
+
+def test_a_session_that_has_moved_since_is_not_recycled() -> None:
+    play = in_planning()
+
+    play.happen(signalled(Recycle(session="s-1.1", record=play.session.n - 1), 1))
+
+    assert (play.session.state, play.session.heard) == ("PLANNING", 1)
+
+
+@pytest.mark.parametrize("decision", [Recover(session="other"), Recycle(session="other", record=1)])
+def test_a_decision_on_another_session_is_no_step(decision: Any) -> None:
+    play = at_rest_in_error()
+
+    assert play.happen(signalled(decision, 2)) is None
+
+
+def test_a_session_whose_error_is_its_end_does_not_recover() -> None:
+    play = in_planning()
+    play.happen(signalled(Recycle(session="s-1.1", record=play.session.n), 1))
+
+    play.happen(signalled(Recover(session="s-1.1"), 2))
+
+    assert play.session.state == "ERROR"
 
 
 # Records.

@@ -1,4 +1,4 @@
-"""The `bus` command as a person runs it: the real process, in a folder and with a home of its own."""
+"""The commands as a person runs them: the real processes, in a folder and with a home of their own."""
 
 import asyncio
 import json
@@ -16,6 +16,7 @@ import msgspec
 from tests.nats_server import binary
 
 BUS = Path(sysconfig.get_path("scripts")) / "bus"
+SUPERVISOR = BUS.with_name("supervisor")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "todo.md"
 SPEC = EXAMPLE.read_text(encoding="utf-8")
 NOWHERE = "nats://127.0.0.1:1"
@@ -101,6 +102,10 @@ class Person:
         """Run a command to its end, with some more in its environment."""
         return await self._finish([str(BUS), *words], stdin, environ or {})
 
+    async def supervisor(self, *words: str, stdin: bytes = b"", environ: dict[str, str] | None = None) -> Done:
+        """The same with the other command."""
+        return await self._finish([str(SUPERVISOR), *words], stdin, environ or {})
+
     async def shell(self, line: str) -> Done:
         """Run a line of shell, in which `bus` is the command."""
         return await self._finish(["bash", "-c", line], b"", {})
@@ -120,6 +125,12 @@ class Person:
     async def running(self, *words: str) -> AsyncIterator[Running]:
         """A command that goes on while the context is open; it is killed then, if it must be."""
         async with self._running([str(BUS), *words]) as command:
+            yield command
+
+    @asynccontextmanager
+    async def running_supervisor(self, *words: str) -> AsyncIterator[Running]:
+        """The same with the other command."""
+        async with self._running([str(SUPERVISOR), *words]) as command:
             yield command
 
     @asynccontextmanager

@@ -411,6 +411,23 @@ def test_a_frozen_server_is_replaced(folder: Path) -> None:
     assert servers_of(folder) == [second.pid]
 
 
+def test_a_server_that_somebody_keeps_is_replaced_only_by_a_keeper(folder: Path) -> None:
+    """That a command cannot reach it, from a sandbox for one, does not mean that nobody can."""
+    first = start(folder, keep=True)
+    born = birth(first.pid)
+    assert born is not None
+    signal_process(first.pid, born, signal.SIGSTOP)
+    os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
+    impatient = Server(start_seconds=0.3, stop_seconds=0.2)
+
+    with pytest.raises(ServerError, match=rf"runs as process {first.pid} and does not answer"):
+        start(folder, impatient)
+    assert servers_of(folder) == [first.pid]
+    second = start(folder, Server(start_seconds=1.0, stop_seconds=0.2), keep=True)
+
+    assert servers_of(folder) == [second.pid]
+
+
 # Stopping.
 
 
@@ -497,6 +514,18 @@ def test_a_binary_that_cannot_be_used_says_why(folder: Path, tmp_path: Path, scr
 
     with pytest.raises(ServerBinaryError, match=words):
         start(folder, Server(binary=str(fake)))
+
+
+def test_a_binary_may_have_any_name(folder: Path, tmp_path: Path) -> None:
+    """The server names the file with its ports after it."""
+    other = tmp_path / "nats-server-2"
+    other.symlink_to(binary())
+
+    server = start(folder, Server(binary=str(other)))
+    stop(folder)
+
+    assert server.started_by_us
+    assert list(folder.glob("*.ports")) == []
 
 
 def test_a_server_that_ends_at_once_is_quoted(folder: Path, tmp_path: Path) -> None:

@@ -40,6 +40,20 @@ async def test_the_last_record_is_found_at_once(world: World) -> None:
     assert (last.sequence, last.record(), last.append_id) == (second, a_record(2), "s-1.1/2/one")
 
 
+async def test_the_last_record_of_all_runs_at_a_story_is_found_at_once(world: World) -> None:
+    bus = await world.bus()
+    assert await bus.journal.last_run("s-1") is None
+    await bus.journal.append(a_record(1, session="s-1.2"), 0)
+    newest = await bus.journal.append(a_record(1, session="s-1.1"), 0)
+    await bus.journal.append(a_record(1, session="s-10.1"), 0)
+    await bus.journal.append(a_record(1, session="s-1"), 0)
+
+    last = await bus.journal.last_run("s-1")
+
+    assert last is not None
+    assert (last.sequence, last.record().session) == (newest, "s-1.1")
+
+
 async def test_a_stranger_is_fenced_and_nothing_is_stored(world: World) -> None:
     owner, zombie = await world.bus(), await world.bus()
     first = await owner.journal.append(a_record(1), 0)

@@ -2,11 +2,13 @@
 
 import asyncio
 import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
 
-from bus.broker import MESSAGE_ID, ConsumerPlan
+from bus.broker import MESSAGE_ID, ConsumerPlan, Message
 from bus.bus import Bus
 from bus.dead import ABOUT, BODY, About
 from bus.errors import ChannelClosedError, LeaseLostError, MessageTooLargeError
@@ -524,6 +526,47 @@ async def test_control_reaches_those_it_is_for_in_order_and_those_who_were_away(
     assert [signal.envelope for signal in heard] == [signals[0], signals[1], signals[3]]
     assert heard[-1].generation == await bus.control.generation()
     assert [signal async for signal in bus.control.read("coder", "coder-1", heard[0].generation)] == heard[1:]
+
+
+async def test_a_signal_that_is_heard_is_not_read_again_and_one_that_was_missed_is_read_in_its_place(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, actor = await world.bus(), await world.bus()
+    signals = [an_envelope(Restore(), identifier=f"p/{n}/0", kind="CONTROL", recipient="all.all") for n in range(4)]
+    missed = 3
+    listen, read = actor.broker.listen, actor.broker.read
+    reads = 0
+
+    @asynccontextmanager
+    async def mishears(subject: str) -> "AsyncIterator[asyncio.Queue[Message | None]]":
+        async with listen(subject) as hints:
+            get = hints.get
+
+            async def get_what_is_not_missed() -> Message | None:
+                while (hint := await get()) is not None and hint.sequence == missed:
+                    continue
+                return hint
+
+            monkeypatch.setattr(hints, "get", get_what_is_not_missed)
+            yield hints
+
+    def counted(stream: str, subject: str, first: int = 1) -> AsyncIterator[Message]:
+        nonlocal reads
+        reads += 1
+        return read(stream, subject, first)
+
+    monkeypatch.setattr(actor.broker, "listen", mishears)
+    monkeypatch.setattr(actor.broker, "read", counted)
+    await bus.control.broadcast(signals[0])
+    listening = actor.control.listen("coder", "coder-1")
+    async with asyncio.timeout(20):
+        told = [await anext(listening)]
+        for signal in signals[1:]:
+            await bus.control.broadcast(signal)
+        told += [await anext(listening) for _ in signals[1:]]
+
+    assert [signal.envelope for signal in told] == signals
+    assert reads == 2, "once to begin with, once for what was missed"
 
 
 async def test_an_unreadable_control_signal_does_not_stop_the_next(world: World) -> None:

@@ -12,8 +12,10 @@ from bus.board import Posted
 from bus.broker import Acknowledged, Message
 from bus.bus import Bus
 from bus.errors import LeaseLostError, NotAcknowledgedError, ObjectCorruptError, ObjectMissingError
+from bus.leases import Holder
 from bus.objects import CHUNK_BYTES, object_key
-from bus.topology import apply_topology, check_topology, plan_topology
+from bus.topology import LEASES, apply_topology, check_topology, plan_topology
+from protocol.codec import encode
 from tests.contract.world import ACK_WAIT_SECONDS, LEASE_SECONDS, World
 
 
@@ -71,6 +73,23 @@ async def test_a_lease_expires_and_the_next_epoch_is_higher(world: World) -> Non
     assert new.epoch > old.epoch
     with pytest.raises(LeaseLostError):
         await bus.leases.renew(old)
+
+
+async def test_a_lease_that_a_killed_broker_has_brought_back_is_nobodys(world: World) -> None:
+    """It is there without an end. That others write again and again tells how old it is."""
+    bus = await world.bus()
+    subject = bus.subjects.key(LEASES, "root")
+    await bus.broker.publish(subject, encode(Holder(owner="left/gone")))
+    assert await bus.leases.acquire("root", "right") is None, "as long as it may be somebody's"
+
+    async with asyncio.timeout(30 * LEASE_SECONDS):
+        while (taken := await bus.leases.acquire("root", "right")) is None:
+            assert await bus.leases.acquire("other", "living") is not None
+            await asyncio.sleep(0.05)
+
+    holder = await bus.leases.holder("root")
+    assert (taken.owner, holder.owner if holder else "") == ("right", "right")
+    assert {holder.owner async for _, holder in bus.leases.all()} == {"right", "living"}
 
 
 async def test_a_renewed_lease_outlives_its_time_and_keeps_its_epoch(world: World) -> None:

@@ -60,6 +60,26 @@ PAYLOADS: list[m.AnyPayload] = [
     m.Restart(),
     m.Scale(role="coder", size=8),
     m.Stop(),
+    m.Requeue(story="s-1", run=3, cause="budget", costs_attempt=True, decision="give up"),
+    m.ActorExited(
+        name="coder-1",
+        actor="coder.coder-1",
+        machine="coder",
+        pid=7,
+        way="crash",
+        code=-9,
+        reason="SIGKILL",
+        said="the end",
+        lived_seconds=1.5,
+        user_seconds=0.25,
+        system_seconds=0.5,
+        memory_bytes_max=1024,
+    ),
+    m.SupervisorGaveUp(name="coders", failures=6, reason="coder-1: crash"),
+    m.SessionStuck(machine="coder", session="s-1.1", state="CODING", since=AT, waited_seconds=1800.0),
+    m.HealthChanged(service="model", healthy=False, error="overloaded"),
+    m.Recover(session="main", reason="recovered"),
+    m.Recycle(session="s-1.1", record=7, reason="no record for 2400 s"),
 ]
 
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import count
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from actors.core import step as step_module
@@ -13,10 +15,15 @@ from actors.core.session import Session
 from actors.hosting import many as many_module
 from actors.runtime import runner as runner_module
 from actors.runtime.runner import Runner
+from bus.board import Board
 from bus.broker import EXPECTED_LAST_SUBJECT_SEQUENCE, MESSAGE_ID
 from bus.journal import Journal
 from bus.retrying import surely
 from protocol.codec import encode
+from protocol.marks import message_id
+from supervisors.clerk import clerk as clerk_module
+from supervisors.clerk.clerk import ERRANDS
+from supervisors.core import recycling
 
 
 def effect_before_its_record(patch: pytest.MonkeyPatch) -> None:
@@ -131,6 +138,27 @@ def session_opened_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(many_module._Many, "__init__", init)
 
 
+def errand_in_mind(patch: pytest.MonkeyPatch) -> None:
+    """What the clerk has to do does not stand on the board while it waits for its time."""
+    genuine = Board.put
+
+    async def put(self: Any, key: str, value: bytes) -> int:
+        return 0 if key.startswith(ERRANDS) else await genuine(self, key, value)
+
+    patch.setattr(Board, "put", put)
+
+
+def requeue_under_a_new_id(patch: pytest.MonkeyPatch) -> None:
+    """What the clerk says a second time has another id, so that nobody can know it for a repetition."""
+    genuine, numbers = recycling.requeue_letter, count(1)
+
+    def requeue_letter(errand: Any, answer: str) -> Any:
+        letter = genuine(errand, answer)
+        return msgspec.structs.replace(letter, id=message_id(f"requeue.{errand.session}", next(numbers), 0))
+
+    patch.setattr(clerk_module, "requeue_letter", requeue_letter)
+
+
 class Bug(NamedTuple):
     """What is planted, and the invariant that it must be found to violate."""
 
@@ -147,7 +175,9 @@ BUGS = {
     "a resume that forgets an effect": Bug(forgotten_effect, "everything comes to its end"),
     "a resume that runs an effect twice": Bug(effect_run_twice, "a crash repeats at most what was in hand"),
     "no fence": Bug(no_fence, "one writer"),
-    "an ignored event in SUSPEND": Bug(ignored_in_suspend, "everything comes to its end"),
+    "an ignored event in SUSPEND": Bug(ignored_in_suspend, "everybody makes progress"),
     "a crash": Bug(crash, "nobody crashes"),
+    "an errand that is only in mind": Bug(errand_in_mind, "everything comes to its end"),
+    "a requeue under a new id": Bug(requeue_under_a_new_id, "one id, one content"),
     "a session opened twice": Bug(session_opened_twice, "nobody crashes"),
 }

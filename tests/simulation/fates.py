@@ -25,6 +25,8 @@ class Fates:
         self._duplication = draw() ** 2 * 0.2
         self._killing = draw() ** 2 * 0.01
         self._stopping = draw() ** 2 * 0.004
+        self._deposing = draw() * 0.3
+        """How often a supervisor is killed where it decides something, which is rare."""
         self.slowness = draw() ** 2 * 60.0
         self.breakage = draw() ** 3 * 0.05
         self._every = {name: 20.0 + draw() * 400.0 for name in ("kill", "cut", "outage", "restart", "broker", "brake")}
@@ -42,10 +44,11 @@ class Fates:
         """What happens to a process at a boundary."""
         if theatre.loop.time() > BAD_SECONDS:
             return "go"
+        killing = self._deposing if process.name.startswith("supervisor.") else self._killing
         drawn = self._chance.random()
-        if drawn < self._killing:
+        if drawn < killing:
             return "kill"
-        if drawn < self._killing + self._stopping:
+        if drawn < killing + self._stopping:
             self.touched.add(process.name)
             return "stop"
         return "go"

@@ -121,11 +121,26 @@ class Monitor:
 
     def check_send(self, message_id: str, data: bytes) -> None:
         """No send without its record; one id, one content."""
-        if message_id.startswith((REPLAY, "office/")):
+        if message_id.startswith((REPLAY, "office/", "supervisor-")):
             return
-        if message_id not in self.effects:
+        if message_id.startswith("requeue."):
+            self._check_requeued(message_id.removeprefix("requeue.").partition("/")[0])
+        elif message_id not in self.effects:
             self.violate("no send without its record", message_id)
+        else:
+            self._check_ordered_once(message_id, self.effects[message_id]["message"])
         self.check_same(f"message {message_id}", data)
+
+    def _check_ordered_once(self, message_id: str, message: Mapping[str, Any]) -> None:
+        """A run at a story is put on the queue by one message, however often the supervisor asks for it."""
+        if message["payload"] == "story":
+            self.check_same(f"run {message['story']}.{message['run']}", message_id)
+
+    def _check_requeued(self, session: str) -> None:
+        """What the supervisor says of a session follows from its last record."""
+        records = self.records.get(session)
+        if not records or records[-1].state_to != ERROR:
+            self.violate("no send without its record", f"{session} is to come again, and is not in ERROR")
 
     # Acknowledgements.
 

@@ -191,6 +191,7 @@ def test_a_stream_that_is_gone_is_a_closed_channel_and_no_crash_loop() -> None:
         await theatre.office.broker.delete_stream(SUBJECTS.mail_stream("architect"))
         await come_to(theatre, "ERROR")
         await theatre.office.broker.delete_stream(SUBJECTS.mail_stream("coder"))
+        await theatre.order("s-1", run=2)
         await come_to(theatre, "ERROR", "s-1.2")
 
     theatre = on_stage(play, "coder.coder-1")

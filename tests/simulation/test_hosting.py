@@ -6,6 +6,7 @@ from typing import Any
 
 from actors.hosting.host import RELEASE_SECONDS, STOP_SECONDS
 from bus.broker import DUPLICATE_WINDOW_SECONDS
+from bus.health import Health, Service
 from protocol.messages import (
     Cancel,
     Pause,
@@ -148,7 +149,79 @@ def test_a_pause_holds_everything_across_restarts_until_it_is_resumed() -> None:
     on_stage(play)
 
 
+# The gate: while an API is not healthy, no story is begun.
+
+
+def a_health(theatre: Theatre, *, healthy: bool) -> Health:
+    now = theatre.now()
+    return Health(at=now, services=(Service(name="model", healthy=healthy, since=now, checked_at=now, latency_ms=1.0),))
+
+
+def test_no_story_is_taken_while_an_api_is_not_healthy() -> None:
+    async def play(theatre: Theatre) -> None:
+        await theatre.office.health.put(a_health(theatre, healthy=False))
+        theatre.start("coder.coder-1")
+        theatre.start("coder.coder-2")
+        theatre.loop.create_task(theatre.answer_asks())
+        await theatre.order("s-1")
+        await asyncio.sleep(HOUR)
+        assert "s-1.1" not in theatre.monitor.records
+        await theatre.office.health.put(a_health(theatre, healthy=True))
+        await come_to(theatre, "DONE", seconds=60)
+
+    on_stage(play, "architect.main")
+
+
+def test_a_story_that_is_pulled_just_as_an_api_fails_is_handed_back() -> None:
+    async def play(theatre: Theatre) -> None:
+        await asyncio.sleep(60)  # both wait at the queue
+        await theatre.office.health.put(a_health(theatre, healthy=False))
+        theatre.loop.create_task(theatre.answer_asks())
+        await theatre.order("s-1")
+        await asyncio.sleep(60)
+        assert not [lease async for lease, _ in theatre.office.leases.all("coder.story")]
+        await asyncio.sleep(HOUR)
+        assert "s-1.1" not in theatre.monitor.records
+        theatre.start("coder.coder-3")
+        await theatre.office.health.take_down()
+        await come_to(theatre, "DONE", seconds=60)
+
+    theatre = on_stage(play, "architect.main", "coder.coder-1", "coder.coder-2")
+    assert len(theatre.outside.announcements) == 1
+
+
+def test_a_session_in_hand_goes_on_while_an_api_is_not_healthy_and_the_next_story_waits() -> None:
+    async def play(theatre: Theatre) -> None:
+        theatre.outside.slowness = 20.0
+        theatre.loop.create_task(theatre.answer_asks())
+        await theatre.order("s-1")
+        await theatre.order("s-2")
+        await come_to(theatre, "PLANNING")
+        await theatre.office.health.put(a_health(theatre, healthy=False))
+        theatre.kill(theatre.processes["coder.coder-1"])
+        await come_to(theatre, "DONE")
+        await asyncio.sleep(HOUR)
+        assert "s-2.1" not in theatre.monitor.records
+        await theatre.office.health.put(a_health(theatre, healthy=True))
+        await come_to(theatre, "DONE", "s-2.1")
+
+    on_stage(play)
+
+
 # Leaving.
+
+
+def test_a_process_that_waits_at_the_gate_goes_at_once_when_it_is_told_to_leave() -> None:
+    async def play(theatre: Theatre) -> None:
+        await theatre.office.health.put(a_health(theatre, healthy=False))
+        process = theatre.start("coder.coder-1")
+        await asyncio.sleep(60)
+        began = theatre.loop.time()
+        theatre.told[process.name].set_result(None)
+        assert await theatre.until(lambda: (process.name, "left") in theatre.endings, 60)
+        assert theatre.loop.time() - began < 1
+
+    on_stage(play, "architect.main")
 
 
 def test_a_process_that_is_told_to_leave_records_what_is_in_hand_and_the_next_goes_on() -> None:

@@ -1,23 +1,34 @@
 """The theatre: a whole company on one virtual loop, under the production runtime.
 
-It plays what the parts outside of the runtime will be: a supervisor that starts actors again when their processes end,
-a person who answers asks, a health monitor that broadcasts a restore when the model is back.
+It plays what is around the runtime: a supervisor that starts processes again when they end, and a person who answers
+asks. What else the supervisor does, its clerk, its watchman and its health monitor, is the real one, in the process of
+the actor `supervisor.main`.
 """
 
 import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from actors.core.effects import Effect
 from actors.hosting.host import Ending
 from actors.hosting.playing import play
+from actors.runtime.together import until_first
 from bus.bus import Bus
+from bus.errors import UnknownAskError
+from bus.settings.model import Supervision
 from bus.topology import apply_topology, plan_topology
-from protocol.messages import AnyPayload, Envelope, InterviewRequest, Restore, SpecUpload, Story
+from protocol.messages import AnyPayload, Envelope, InterviewRequest, SpecUpload, Story
 from protocol.subjects import Subjects
+from supervisors.clerk.clerk import Clerk
+from supervisors.clerk.watchman import Watchman
+from supervisors.core.health import HealthPolicy
+from supervisors.health.monitor import Monitor as HealthMonitor
+from supervisors.health.probes import BROKER, Probe
+from supervisors.office import Office
 from tests.actors.understudies.outside import BASE, Payment
 from tests.actors.understudies.parts import parts
 from tests.simulation.loop import Process, VirtualLoop
@@ -27,7 +38,6 @@ from tests.simulation.wire import Network, Wire
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 LEASE_SECONDS = 20
 ACK_WAIT_SECONDS = 60.0
-PROBE_SECONDS = 30.0
 CRASHES_MAX = 3
 """After so many crashes of its own an actor is not started again: the budget of its supervisor is spent."""
 SUBJECTS = Subjects("theatre")
@@ -100,8 +110,10 @@ class Theatre:
         """Processes that were stopped or ended before their time: what they had in hand may be done again."""
         self.stopped: list[Process] = []
         self.make_network: Callable[[str], Network] = lambda _: Network()
+        self.policy = Supervision()
+        self.heard: list[AnyPayload] = []
+        """What supervisors have told."""
         self._letters = 0
-        self._requeued: set[str] = set()
         self.closing = False
         loop.set_exception_handler(self._overhear)
 
@@ -134,11 +146,22 @@ class Theatre:
         self.monitor.say(process.name, "starts")
         ending: Ending | BaseException
         try:
-            ending = await play(world, self.parts[machine], name, told)
+            ending = await (
+                self._supervise(world) if machine == "supervisor" else play(world, self.parts[machine], name, told)
+            )
         except (Exception, asyncio.CancelledError) as error:
             # A process that is killed here is not cancelled but never runs again: so this is its own doing.
             ending = error
         self.loop.in_world(0.0, self._ended, process, actor, ending)
+
+    async def _supervise(self, world: World) -> Any:
+        """What a supervisor does besides starting processes, for ever."""
+        probes = (BROKER, Probe(name="model", check=self.outside.probe))
+        await until_first(
+            Clerk(world, self.policy, self.heard.append).run(),
+            Watchman(world, self.policy, self.heard.append).run(),
+            HealthMonitor(world, Office(world), probes, HealthPolicy(), self.heard.append).run(lambda: None),
+        )
 
     def _ended(self, process: Process, actor: str, ending: Ending | BaseException) -> None:
         what = self.monitor.check_ending(process.name, ending)
@@ -146,8 +169,6 @@ class Theatre:
         process.is_alive = False
         if what in ("lost", "left", "unreachable", "crashed"):
             self.disturbed.add(process.name)
-        if what == "error":
-            self.loop.in_world(0.0, self._requeue)
         if what == "crashed":
             self.crashes[actor] += 1
         if self.processes.get(actor) is process and not self.closing:
@@ -157,14 +178,6 @@ class Theatre:
         is_given_up = self.crashes[actor] >= CRASHES_MAX
         if self.processes.get(actor) is process and self.restarts and not self.closing and not is_given_up:
             self.start(actor)
-
-    def _requeue(self) -> None:
-        """What the supervisor will do: the story of a session that ended in ERROR comes again as the next run."""
-        for session, records in self.monitor.records.items():
-            story, _, run = session.rpartition(".")
-            if story and records[-1].state_to == "ERROR" and session not in self._requeued:
-                self._requeued.add(session)
-                self.have_done(self.order(story, int(run) + 1))
 
     # What can happen to a process.
 
@@ -242,23 +255,13 @@ class Theatre:
             sent_at=self.now(),
         )
 
-    async def answer_asks(self, answer: str = "yes") -> None:
-        """Answer whatever is asked, for ever."""
+    async def answer_asks(self) -> None:
+        """Give the first of the choices of whatever is asked, for ever."""
         while True:
             for ask in await self.office.asks.open():
-                await self.office.asks.answer(ask.id, answer, self.now())
-            await asyncio.sleep(0.5 + self.chance.random())
-
-    async def watch_health(self) -> None:
-        """Probe the model, and broadcast a restore each time it is back."""
-        was_up = True
-        while True:
-            is_up = self.outside.is_up()
-            if is_up and (not was_up or self.outside.missed):
-                self.outside.missed = False
-                await self.broadcast(Restore())
-            was_up = is_up
-            await asyncio.sleep(PROBE_SECONDS)
+                with suppress(UnknownAskError):  # it was withdrawn meanwhile
+                    await self.office.asks.answer(ask.id, (ask.choices or ("yes",))[0], self.now())
+            await asyncio.sleep(1.0 + 2.0 * self.chance.random())
 
     async def until(self, is_over: Callable[[], bool], seconds: float) -> bool:
         """Wait until something is so; False if it is not after that time."""
@@ -280,8 +283,6 @@ class Stage:
         self.writes: dict[str, str] = {}
         self.announcements: dict[str, str] = {}
         self.down_until = 0.0
-        self.missed = False
-        """Whether somebody was refused since the last restore."""
         self.slowness = 0.0
         self.breakage = 0.0
 
@@ -291,9 +292,12 @@ class Stage:
 
     def is_up(self) -> bool:
         """Whether the model can be reached."""
-        is_up = self._theatre.loop.time() >= self.down_until
-        self.missed = self.missed or not is_up
-        return is_up
+        return self._theatre.loop.time() >= self.down_until
+
+    async def probe(self, _: Bus) -> None:
+        """What the health monitor asks."""
+        if not self.is_up():
+            raise ConnectionError("overloaded")
 
     def breaks(self) -> bool:
         """As often as the seed says."""

@@ -1,10 +1,11 @@
 """A supervisor that starts one actor and waits to be killed. Prints the numbers of the zygote and of the actor."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
-from supervisors.processes.nursery import ZygoteNursery
+from supervisors.processes.nursery import Soil, ZygoteNursery
 from supervisors.processes.orders import Order
 
 
@@ -12,7 +13,6 @@ async def main() -> None:
     """Start one, and wait."""
     url, project, folder = sys.argv[1:]
     order = Order(
-        number=0,
         machine="coder",
         actor="coder-1",
         part="tests.actors.command_parts:CODER",
@@ -21,7 +21,8 @@ async def main() -> None:
         project=project,
         url=url,
     )
-    running = await ZygoteNursery().start(order)
+    lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT)
+    running = await ZygoteNursery(Soil(folder=folder, lock=lock, orphan_seconds=15.0)).start(order)
     sys.stdout.write(f"{_parent_of(running.pid)} {running.pid}\n")
     sys.stdout.flush()
     await running.wait()

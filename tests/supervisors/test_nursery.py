@@ -5,14 +5,19 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from actors.exits import ActorExit
 from protocol.subjects import Subjects
-from supervisors.processes.nursery import ZygoteNursery
+from supervisors.errors import StartError
+from supervisors.processes.fresh import FreshNursery
+from supervisors.processes.nursery import Soil, ZygoteNursery, reap_strangers
 from supervisors.processes.orders import Order
+from supervisors.processes.running import Nursery, Running
 from tests.contract.world import nats_world
 from tests.nats_server import NatsServer
 
@@ -23,20 +28,19 @@ class Company:
     """Orders for idle coders of a project on a real server."""
 
     def __init__(self, url: str, project: str, folder: Path) -> None:
-        self._url = url
-        self._project = project
+        self.url = url
+        self.project = project
         self.folder = folder
 
     def order(self, name: str, part: str = "tests.actors.command_parts:CODER") -> Order:
         return Order(
-            number=0,
             machine="coder",
             actor=name,
             part=part,
             log=str(self.folder / f"{name}.log"),
             folder=str(self.folder),
-            project=self._project,
-            url=self._url,
+            project=self.project,
+            url=self.url,
         )
 
     async def said(self, name: str, event: str) -> None:
@@ -61,6 +65,11 @@ def is_there(pid: int) -> bool:
         return False
 
 
+def is_listed(pid: int) -> bool:
+    """Whether the machine knows it, if only because nobody has reaped it."""
+    return Path(f"/proc/{pid}").exists()
+
+
 def _status(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
@@ -75,17 +84,43 @@ async def company(
         yield Company(shared_server.url, subjects.project, tmp_path)
 
 
+@pytest.fixture(params=["fork", "exec"])
+async def nursery(company: Company, request: pytest.FixtureRequest) -> AsyncIterator[Nursery]:
+    async with nursery_of(company, request.param) as nursery:
+        yield nursery
+
+
 @pytest.fixture
-async def nursery(company: Company) -> AsyncIterator[ZygoteNursery]:
-    nursery = ZygoteNursery()
+async def zygotes(company: Company) -> AsyncIterator[Nursery]:
+    async with nursery_of(company, "fork") as nursery:
+        yield nursery
+
+
+@asynccontextmanager
+async def nursery_of(company: Company, kind: str) -> AsyncIterator[Nursery]:
+    lock = os.open(company.folder / "lock", os.O_RDWR | os.O_CREAT)
+    soil = Soil(folder=str(company.folder), lock=lock, orphan_seconds=15.0, modules=("tests.actors.command_parts",))
+    nursery: Nursery = ZygoteNursery(soil) if kind == "fork" else FreshNursery(soil)
     yield nursery
     await nursery.close()
+    os.close(lock)
 
 
-async def test_a_forked_actor_runs_and_its_end_is_reported(company: Company, nursery: ZygoteNursery) -> None:
+async def ready(running: Running) -> None:
+    async with asyncio.timeout(SECONDS_MAX):
+        while not running.is_ready:
+            await running.changed.wait()
+
+
+async def test_an_actor_runs_says_that_it_is_ready_and_lives_and_its_end_is_reported(
+    company: Company, nursery: Nursery
+) -> None:
     running = await nursery.start(company.order("coder-1"))
-    await company.said("coder-1", "actor.started")
-    assert parent_of(running.pid) != os.getpid()
+    await ready(running)
+    pulses = running.pulses
+    async with asyncio.timeout(SECONDS_MAX):
+        while running.pulses < pulses + 2:
+            await asyncio.sleep(0.01)
 
     running.signal(signal.SIGTERM)
     ended = await running.wait()
@@ -95,23 +130,108 @@ async def test_a_forked_actor_runs_and_its_end_is_reported(company: Company, nur
     assert running.is_gone
 
 
-async def test_a_part_that_is_not_there_is_a_matter_of_configuration(company: Company, nursery: ZygoteNursery) -> None:
+async def test_a_part_that_is_not_there_is_a_matter_of_configuration(company: Company, nursery: Nursery) -> None:
     running = await nursery.start(company.order("coder-1", part="nowhere:CODER"))
 
     assert (await running.wait()).code == ActorExit.CONFIGURATION
     assert "nowhere" in company.log("coder-1")
 
 
-async def test_a_killed_actor_is_reported_with_its_signal(company: Company, nursery: ZygoteNursery) -> None:
+async def test_a_killed_actor_is_reported_with_its_signal(company: Company, nursery: Nursery) -> None:
     running = await nursery.start(company.order("coder-1"))
     running.signal(signal.SIGKILL)
 
     assert (await running.wait()).code == -signal.SIGKILL
 
 
-async def test_when_a_zygote_is_killed_its_children_live_are_reaped_and_the_spare_takes_over(
-    company: Company, nursery: ZygoteNursery
+async def test_a_broker_that_is_away_is_no_crash_of_the_actors(company: Company, nursery: Nursery) -> None:
+    order = msgspec.structs.replace(company.order("coder-1"), url="nats://127.0.0.1:1")
+    running = await nursery.start(order)
+
+    assert (await running.wait()).code == ActorExit.UNREACHABLE
+
+
+async def test_an_actor_that_is_let_go_leaves(company: Company, nursery: Nursery) -> None:
+    running = await nursery.start(company.order("coder-1"))
+    await ready(running)
+    running.let_go()
+
+    assert (await running.wait()).code == ActorExit.LEFT
+
+
+async def test_nobody_is_left_when_a_nursery_is_closed(company: Company) -> None:
+    for kind in ("fork", "exec"):
+        async with nursery_of(company, kind) as nursery:
+            children = [await nursery.start(company.order(f"{kind}-{number}")) for number in range(2)]
+            for child in children:
+                await ready(child)
+        assert not any(is_there(child.pid) for child in children)
+
+
+async def test_a_forked_actor_is_no_child_of_the_supervisors(company: Company, zygotes: Nursery) -> None:
+    running = await zygotes.start(company.order("coder-1"))
+
+    assert parent_of(running.pid) in zygotes.pids
+
+
+async def test_a_zygote_that_hangs_is_killed_and_the_spare_takes_over(
+    company: Company, zygotes: Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("supervisors.processes.nursery.FORK_SECONDS", 0.5)
+    first = await zygotes.start(company.order("coder-1"))
+    await ready(first)
+    os.kill(parent_of(first.pid), signal.SIGSTOP)
+
+    second = await zygotes.start(company.order("coder-2"))
+    await ready(second)
+    second.signal(signal.SIGTERM)
+
+    assert (await second.wait()).code == ActorExit.TERMINATED
+    assert not first.is_gone
+
+
+async def test_more_orders_at_once_than_a_socket_has_room_for_are_all_followed_by_the_same_zygote(
+    company: Company, zygotes: Nursery
+) -> None:
+    first = await zygotes.start(company.order("coder-0"))
+    orders = [company.order(f"coder-{number}", part=f"nowhere:{'C' * 10_000}") for number in range(1, 41)]
+
+    started = await asyncio.gather(*[zygotes.start(order) for order in orders])
+
+    assert {(await running.wait()).code for running in started} == {ActorExit.CONFIGURATION}
+    assert parent_of(first.pid) in zygotes.pids
+
+
+async def test_a_module_that_starts_a_thread_when_imported_is_refused_with_what_to_do(company: Company) -> None:
+    lock = os.open(company.folder / "lock", os.O_RDWR | os.O_CREAT)
+    soil = Soil(folder=".", lock=lock, orphan_seconds=15.0, modules=("tests.supervisors.threading_module",))
+    nursery = ZygoteNursery(soil)
+
+    with pytest.raises(StartError, match=r'busybody.*set supervisor.processes = "exec"'):
+        await nursery.start(company.order("coder-1"))
+
+    await nursery.close()
+    os.close(lock)
+
+
+async def test_what_an_actor_has_left_behind_is_reaped(company: Company, zygotes: Nursery) -> None:
+    """The supervisor is subreaper, so what outlives an actor becomes its child."""
+    orphan = await asyncio.create_subprocess_exec("sh", "-c", "sleep 0 & echo $!", stdout=asyncio.subprocess.PIPE)
+    assert orphan.stdout is not None
+    pid = int(await orphan.stdout.readline())
+    await orphan.wait()
+
+    async with asyncio.timeout(SECONDS_MAX):
+        while is_listed(pid):
+            reap_strangers(zygotes.pids)
+            await asyncio.sleep(0.01)
+    assert not is_listed(pid)
+
+
+async def test_when_a_zygote_is_killed_its_children_live_are_reaped_and_the_spare_takes_over(
+    company: Company, zygotes: Nursery
+) -> None:
+    nursery = zygotes
     first = await nursery.start(company.order("coder-1"))
     await company.said("coder-1", "actor.started")
     os.kill(parent_of(first.pid), signal.SIGKILL)
@@ -131,8 +251,8 @@ async def test_when_the_supervisor_is_killed_everybody_leaves(company: Company) 
         sys.executable,
         "-m",
         "tests.supervisors.orphaning",
-        company.order("coder-1").url or "",
-        company.order("coder-1").project or "",
+        company.url,
+        company.project,
         str(company.folder),
         stdout=asyncio.subprocess.PIPE,
     )

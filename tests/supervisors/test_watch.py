@@ -12,11 +12,13 @@ from supervisors.core.watch import (
     COUNTED,
     Act,
     Closed,
+    Counters,
     Start,
     Stop,
     Wake,
     Way,
     became_ready,
+    counters_of,
     ended,
     reconcile,
     replan,
@@ -40,9 +42,9 @@ class Play:
     """A supervisor whose children do at once what it says, unless a test has them do otherwise."""
 
     def __init__(
-        self, supervisor: Supervisor, *, is_willing: bool = True, now: float = 0.0, failures: tuple[float, ...] = ()
+        self, supervisor: Supervisor, *, is_willing: bool = True, now: float = 0.0, counters: Counters | None = None
     ) -> None:
-        self.watch = watch_over(supervisor, failures)
+        self.watch = watch_over(supervisor, counters)
         self.now = now
         self.is_willing = is_willing
         self.log: list[str] = []
@@ -145,6 +147,34 @@ def test_where_it_does_not_nobody_waits_for_anybody() -> None:
     assert play.log[3:] == ["-c", "-a"]
 
 
+def test_in_order_each_waits_for_the_one_before_the_first_time_and_when_all_are_stopped() -> None:
+    play = Play(plan("one_for_one", in_order=True), is_willing=False)
+    assert play.log == ["+a"]
+    for name in NAMES:
+        play.watch = became_ready(play.watch, name, 0.0)
+        play.go_on()
+    assert play.log == ["+a", "+b", "+c"]
+
+    play.log.clear()
+    for name in ("a", "c"):
+        play.watch = ended(play.watch, name, "crash", 0.0)
+        play.go_on()
+    assert play.log == ["+a", "+c"]
+
+    play.log.clear()
+    play.watch = stop(play.watch)
+    play.go_on()
+    assert play.log == ["-c"]
+
+
+def test_a_child_that_is_cut_off_again_and_again_is_left_alone_for_longer_and_uses_up_no_budget() -> None:
+    play = Play(plan(budget=Budget(failures_max=1), backoff=Backoff(first_seconds=1.0)))
+
+    assert play.end("a", "cut_off") == ["+a"]
+    assert play.end("a", "cut_off") == [f"wake {play.now + 1.0:g}"]
+    assert play.watch.failures == ()
+
+
 def test_a_temporary_sibling_that_has_to_end_is_not_started_again() -> None:
     children = (Child(name="a"), Child(name="b", restart="temporary"), Child(name="c", restart="transient"))
     play = Play(Supervisor(name="top", children=children, strategy="one_for_all"))
@@ -185,9 +215,33 @@ def test_the_budget_goes_on_where_a_predecessor_has_left_it() -> None:
     play = Play(supervisor)
     play.end("a", "crash")
 
-    successor = Play(supervisor, now=1.0, failures=play.watch.failures)
+    successor = Play(supervisor, now=1.0, counters=counters_of(play.watch))
 
     assert successor.end("a", "crash")[-1] == "gave up"
+
+
+def test_failures_in_a_row_go_on_being_counted_however_slowly_they_come() -> None:
+    supervisor = plan(budget=Budget(failures_max=1, seconds=60.0))
+    play = Play(supervisor, is_willing=False)
+    play.end("a", "never_ready")
+
+    successor = Play(supervisor, now=1000.0, counters=counters_of(play.watch), is_willing=False)
+    successor.end("a", "never_ready")
+
+    assert successor.watch.closing == "give_up"
+
+
+def test_a_child_that_is_left_alone_is_so_by_the_next_supervisor_too() -> None:
+    supervisor = plan(backoff=Backoff(first_seconds=10.0, jitter=0.0))
+    play = Play(supervisor)
+    play.end("a", "crash")
+    play.end("a", "crash")
+
+    successor = Play(supervisor, now=1.0, counters=counters_of(play.watch))
+
+    assert successor.log[:3] == ["+b", "+c", "wake 10"]
+    assert successor.phases()["a"] == "down"
+    assert {name: known.starts for name, known in successor.watch.children.items()} == {"a": 2, "b": 2, "c": 2}
 
 
 def test_a_child_that_fails_again_and_again_is_left_alone_longer_and_longer() -> None:
@@ -273,6 +327,47 @@ def test_a_stop_during_a_restart_starts_nobody() -> None:
     play.go_on()
 
     assert play.log == ["-c", "-a", "stopped"]
+
+
+def test_a_child_that_fails_slowly_again_and_again_uses_up_the_budget_as_well() -> None:
+    """Half a minute until it is killed for not being ready, and there are never many failures within a minute."""
+    play = Play(plan(budget=Budget(failures_max=3, seconds=60.0), backoff=Backoff(first_seconds=0.0)))
+    for _ in range(3):
+        play.now += 45.0
+        assert play.end("a", "never_ready") == ["+a"]
+
+    play.now += 45.0
+    assert play.end("a", "never_ready")[-1] == "gave up"
+
+
+def test_a_person_who_stops_everybody_overrules_a_supervisor_that_gives_up() -> None:
+    play = Play(plan(budget=Budget(failures_max=0)))
+    play.is_willing = False
+    play.end("a", "crash")
+    play.watch = stop(play.watch)
+    play.is_willing = True
+    for name in ("c", "b"):
+        play.watch = ended(play.watch, name, "asked", 0.0)
+    play.log.clear()
+    play.go_on()
+
+    assert play.log == ["stopped"]
+
+
+def test_a_clock_that_is_set_back_neither_counts_what_lies_ahead_nor_leaves_anybody_alone_for_long() -> None:
+    play = Play(plan(budget=Budget(failures_max=2), backoff=Backoff(first_seconds=10.0, jitter=0.0)), now=10_000.0)
+    play.end("a", "crash")
+    play.end("b", "crash")
+    play.now = 100.0
+
+    assert play.end("a", "crash") == ["wake 110"]
+    assert play.watch.failures == (100.0,)
+    play.now = 105.0
+    play.go_on()
+    assert play.phases()["a"] == "down"
+    play.now = -1000.0
+    play.go_on()
+    assert play.phases()["a"] == "ready"
 
 
 happenings = st.lists(

@@ -94,8 +94,9 @@ def _submitting(pm: Pm, event: Happening) -> Decision[Pm]:
             return defer(pm)
 
 
-def _reset(pm: Pm, event: Happening) -> Decision[Pm]:
-    return go(pm, "WAITING") if isinstance(event, Entered) else defer(pm)
+def _error(pm: Pm, event: Happening) -> Decision[Pm]:
+    """Until the supervisor recovers it, everything is kept."""
+    return ignore(pm) if isinstance(event, Entered) else defer(pm)
 
 
 def _over(pm: Pm, _: Happening) -> Decision[Pm]:
@@ -108,7 +109,7 @@ STATES: dict[str, Callable[[Pm, Happening], Decision[Pm]]] = {
     "DRAFTING": _drafting,
     "SUBMITTING": _submitting,
     "DONE": _over,
-    "ERROR": _reset,
+    "ERROR": _error,
 }
 
 PM: Behaviour[Pm, Any, Any] = Behaviour(

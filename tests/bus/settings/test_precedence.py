@@ -17,8 +17,7 @@ from bus.settings import (
     load,
 )
 from bus.settings.catalogue import SETTINGS, Setting, build, list_settings
-from bus.settings.folders import PROJECT_PATTERN
-from bus.settings.model import Section
+from bus.settings.section import Section
 from bus.settings.values import Given, read_value
 from tests.bus.settings.projects import EACH_SETTING, a_project
 
@@ -60,7 +59,7 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "bus.publish_seconds": ("0.5", "2.5"),
     "bus.reconnect_wait_seconds": ("0.5", "2.5"),
     "bus.buffered_bytes_max": ("2000000", "3000000"),
-    "bus.lease_seconds": ("30", "40"),
+    "bus.lease_seconds": ("25", "30"),
     "bus.ack_wait_seconds": ("90.5", "120.5"),
     "bus.message_bytes_max": ("70000", "80000"),
     "bus.tls.ca": ("/one.pem", "/two.pem"),
@@ -73,6 +72,25 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "server.binary": ("/one", "/two"),
     "actor.suspend_seconds": ("600.5", "1200.5"),
     "actor.stop_seconds": ("1.5", "2.5"),
+    "supervisor.coders": ("0", "500"),
+    "supervisor.ready_seconds": ("1.5", "2.5"),
+    "supervisor.hung_seconds": ("11.5", "12.5"),
+    "supervisor.stuck_seconds": ("600.5", "1200.5"),
+    "supervisor.recycle_seconds": ("60.5", "120.5"),
+    "supervisor.attempts_max": ("1", "5"),
+    "supervisor.requeue_seconds": ("1.5", "2.5"),
+    "supervisor.processes": ("exec", "fork"),
+    "health.interval_seconds": ("1.5", "2.5"),
+    "health.timeout_seconds": ("1.5", "2.5"),
+    "health.healthy_after": ("1", "3"),
+    "health.unhealthy_after": ("1", "3"),
+    "health.probes": ("one:PROBE", "one.two:PROBES, three:_PROBE"),
+    "parts.pm": ("one:PM", "one.two:PM"),
+    "parts.architect": ("one:ARCHITECT", "one.two:ARCHITECT"),
+    "parts.coder": ("one:CODER", "one.two:CODER"),
+    "parts.architect_classic": ("one:ARCHITECT", "one.two:ARCHITECT"),
+    "parts.coder_classic": ("one:CODER", "one.two:CODER"),
+    "parts.web": ("one:WEB", "one.two:WEB"),
     "server.start_seconds": ("1.5", "2.5"),
     "server.stop_seconds": ("1.5", "2.5"),
 }
@@ -189,9 +207,10 @@ def plain_values(setting: Setting) -> st.SearchStrategy[object]:
     if kind is int:
         return st.integers(least, most)
     if kind is float:
-        return st.floats(0, most, exclude_min=True)
+        return st.floats(least, most, exclude_min=not least)
     assert kind is str
-    return st.from_regex(PROJECT_PATTERN) if setting.key == "project" else NAMES
+    patterns = [meta.pattern for meta in setting.type.__metadata__ if meta.pattern]
+    return st.from_regex(patterns[0]) if patterns else NAMES
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from bus.settings import (
     load,
     project_name,
 )
-from bus.settings.catalogue import SETTINGS
+from bus.settings.catalogue import SETTINGS, TREE
 from bus.settings.folders import PROJECT_PATTERN
 from bus.settings.model import Settings
 from bus.settings.toml_file import FILE_BYTES_MAX
@@ -119,6 +119,8 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
 @example(content=b"a.b.c=1\n[a.d]\n[[x]]\n[[x]]\ny={}")
 @example(content=b"'' = 1")
 @example(content=b"bus=[{url=1}]")
+@example(content=b"[tree]\n[[tree.children]]\nname=[1]\nx=nan\n[[tree.children.children]]\n''=1")
+@example(content=b"[[tree.children]]\nruns=[['coder']]\nname={}\nid=1979-05-27\nsize=9e99\nrestart='\\u001b'")
 @example(content=b".".join([b"a"] * 5000) + b" = 1")
 @example(content=b"bus.url = '''\n''''' \n[ server ]\nport = 1979-05-27")
 def test_no_file_whatever_makes_the_loader_raise_anything_but_its_own_error(tmp_path: Path, content: bytes) -> None:
@@ -200,5 +202,8 @@ def test_without_a_file_the_folder_names_the_project(tmp_path: Path) -> None:
     loaded = load({}, {}, root)
 
     assert loaded == Loaded(
-        settings=Settings(project="demo"), sources=dict.fromkeys(SETTINGS, "default"), root=root.resolve(), file=None
+        settings=Settings(project="demo"),
+        sources=dict.fromkeys([*SETTINGS, TREE], "default"),
+        root=root.resolve(),
+        file=None,
     )
