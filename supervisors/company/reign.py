@@ -86,6 +86,7 @@ class Reign:
         self._main: asyncio.Task[Any] | None = None
         self._stopping = asyncio.Event()
         self._told: list[signal.Signals] = []
+        self._asked = 0
 
     @property
     def told(self) -> signal.Signals | None:
@@ -195,8 +196,9 @@ class Reign:
 
     async def _ask(self, world: RealWorld) -> str:
         """Nothing exits silently: a person is asked what now, and waited for."""
+        self._asked += 1
         ask = Ask(
-            id=f"supervisor.{world.incarnation}.{GAVE_UP}-{int(world.now().timestamp())}",
+            id=f"supervisor.{world.incarnation}.{GAVE_UP}-{self._asked}",
             question="The company has stopped, because its processes failed again and again. Start it again?",
             context="`supervisor why` with the name of a process says how it has failed.",
             choices=(START_AGAIN, STOP),
