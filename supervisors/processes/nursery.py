@@ -129,16 +129,20 @@ class _Zygote:
     async def load(cls, soil: Soil) -> "_Zygote":
         """Start one; returns when it takes orders."""
         ours, its = tethers()
-        with its:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "supervisors.processes.zygote",
-                *(str(its.fileno()), str(soil.lock), str(soil.orphan_seconds), soil.folder, *soil.modules),
-                pass_fds=(its.fileno(), soil.lock),
-                stdin=asyncio.subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is the supervisor's, who then tells everybody in order
-            )
+        try:
+            with its:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "supervisors.processes.zygote",
+                    *(str(its.fileno()), str(soil.lock), str(soil.orphan_seconds), soil.folder, *soil.modules),
+                    pass_fds=(its.fileno(), soil.lock),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,  # Ctrl-C is the supervisor's, who then tells everybody in order
+                )
+        except BaseException:
+            ours.close()
+            raise
         zygote = cls(process, ours, soil.orphan_seconds)
         try:
             async with asyncio.timeout(LOAD_SECONDS):
@@ -213,6 +217,8 @@ class _Zygote:
             self._lose()
             return
         match _report.decode(packet):
+            case Loaded() | Unfit() if self._loaded.done():
+                pass  # it has been given up just now
             case Loaded():
                 self._loaded.set_result(None)
             case Unfit(reason=reason):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,9 +16,9 @@ from actors.exits import ActorExit
 from protocol.subjects import Subjects
 from supervisors.errors import StartError
 from supervisors.processes.fresh import FreshNursery
-from supervisors.processes.nursery import Soil, ZygoteNursery, reap_strangers
-from supervisors.processes.orders import Order
-from supervisors.processes.running import Nursery, Running
+from supervisors.processes.nursery import Soil, ZygoteNursery, _Zygote, reap_strangers
+from supervisors.processes.orders import Loaded, Order
+from supervisors.processes.running import Nursery, Running, tethers
 from tests.contract.world import nats_world
 from tests.nats_server import NatsServer
 
@@ -202,6 +203,38 @@ async def test_more_orders_at_once_than_a_socket_has_room_for_are_all_followed_b
     assert parent_of(first.pid) in zygotes.pids
 
 
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_zygote_that_is_given_up_while_it_loads_leaves_nothing_open(company: Company, steps: int) -> None:
+    soil = Soil(folder=".", lock=os.open(company.folder / "lock", os.O_RDWR | os.O_CREAT), orphan_seconds=15.0)
+    before = sockets()
+
+    loading = asyncio.ensure_future(_Zygote.load(soil))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    loading.cancel()
+    await asyncio.gather(loading, return_exceptions=True)
+
+    assert sockets() == before
+    os.close(soil.lock)
+
+
+async def test_a_zygote_that_says_it_has_loaded_when_it_was_just_given_up_is_not_heard(company: Company) -> None:
+    ours, its = tethers()
+    process = await asyncio.create_subprocess_exec("sleep", "60")
+    zygote = _Zygote(process, ours, 15.0)
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+
+    zygote._loaded.cancel()
+    its.send(msgspec.json.encode(Loaded(pid=process.pid)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    its.close()
+    await zygote.close()
+
+    assert failures == []
+
+
 async def test_a_module_that_starts_a_thread_when_imported_is_refused_with_what_to_do(company: Company) -> None:
     lock = os.open(company.folder / "lock", os.O_RDWR | os.O_CREAT)
     soil = Soil(folder=".", lock=lock, orphan_seconds=15.0, modules=("tests.supervisors.threading_module",))
@@ -266,3 +299,9 @@ async def test_when_the_supervisor_is_killed_everybody_leaves(company: Company) 
         while is_there(zygote) or is_there(child):
             await asyncio.sleep(0.01)
     assert '"exit":"left"' in company.log("coder-1")
+
+
+def sockets() -> set[str]:
+    """The sockets that this process has open."""
+    links = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    return {name for each in links if (name := os.readlink(each)).startswith("socket:")}
