@@ -304,4 +304,4 @@ async def test_when_the_supervisor_is_killed_everybody_leaves(company: Company) 
 def sockets() -> set[str]:
     """The sockets that this process has open."""
     links = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
-    return {name for each in links if (name := os.readlink(each)).startswith("socket:")}
+    return {name for each in links if (name := str(each.readlink())).startswith("socket:")}
