@@ -4,8 +4,8 @@ The architect stands still until it gets a message, and then walks for ever. A c
 API that is never there. The PM does nothing at all.
 """
 
-import anthropic  # type: ignore[import-not-found]  # noqa: F401 -- in the peers' environment; an agent will have it
-import mcp  # type: ignore[import-not-found]  # noqa: F401 -- likewise
+import anthropic  # noqa: F401 -- as agents do
+import mcp  # type: ignore[import-not-found]  # noqa: F401 -- in the peers' environment; an agent will have it
 import msgspec
 
 from actors.core.behaviour import Behaviour

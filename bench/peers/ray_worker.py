@@ -26,8 +26,8 @@ class SameImports(Bare):
     """Has imported what an agent needs."""
 
     def __init__(self) -> None:
-        import anthropic  # type: ignore[import-not-found]  # noqa: F401, PLC0415 -- in the actor's own process
-        import mcp  # type: ignore[import-not-found]  # noqa: F401, PLC0415 -- likewise
+        import anthropic  # noqa: F401, PLC0415 -- in the actor's own process
+        import mcp  # type: ignore[import-not-found]  # noqa: F401, PLC0415 -- likewise; the peers' environment has it
 
 
 def restart_seconds(actor: Any) -> float:

@@ -1,0 +1,384 @@
+"""The tool loop: from a question to the model to the call that ends its work, however the model behaves. Pure.
+
+An actor keeps a Loop in its memory and hands it what happens; what comes back is the loop as it is then, the effects
+to begin, and how it stands. Each turn and each run of a tool is an effect of its own, so a crash repeats at most one.
+"""
+
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import msgspec
+
+from actors.core.effects import AskPerson, Effect
+from actors.core.events import Event, Failed, Finished
+from actors.core.failures import AnyFailure, Broken, Cause
+from actors.core.results import PersonAnswered
+from actors.thinking.circles import Trace, circle_in, trace_of, with_trace
+from actors.thinking.conversation import Block, calls_in, is_kept, render, result_block, text_block, text_in
+from actors.thinking.effects import (
+    AskModel,
+    BudgetRaised,
+    ModelAnswered,
+    Opening,
+    Purpose,
+    RaiseBudget,
+    RunTool,
+    ToolCall,
+    ToolRan,
+)
+from actors.thinking.troubles import CONTEXT_FULL, STORY_BUDGET, Question, question_about
+
+replace = msgspec.structs.replace
+
+CUTS_MAX = 2
+"""How often an answer that was cut is asked for again, each time with twice the room."""
+OVERFLOWS_MAX = 2
+"""How often a conversation may outgrow its limit in one piece of work."""
+SAID_CHARACTERS_MAX = 120_000
+"""What the results of one turn may have together: they stand in one record."""
+CUT_OFF = "\n… [the rest was left out: ask for less at a time]"
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for the model's work in one state of an actor."""
+
+    ends_with: tuple[str, ...]
+    """The tools of which one ends the work; it is not run, but handed to the actor."""
+    tools: tuple[str, ...] = ()
+    """The other tools that may be used in this state; the conversation may have more of them."""
+    reading: tuple[str, ...] = ()
+    """Those that change nothing, so that several can run side by side."""
+    turns_max: int = 60
+    closing_turns: int = 3
+    """So many of the last turns accept nothing but what ends the work."""
+    nudges_max: int = 2
+    quiet_turns_max: int = 0
+    """How many turns may pass in which the workspace stays as it is; 0: any number."""
+    context_tokens_max: int = 150_000
+    """How long a conversation may grow before it begins anew with what matters."""
+
+
+class Loop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The model's work as far as it has come: a few numbers, and what the current turn waits for."""
+
+    purpose: Purpose
+    conversation: str = ""
+    position: int = 0
+    message: str = ""
+    turns: int = 0
+    nudges: int = 0
+    cuts: int = 0
+    overflows: int = 0
+    tokens: int = 0
+    """How long the conversation was at its last turn."""
+    quiet_turns: int = 0
+    tree: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    """What the model's last turn wants done."""
+    outputs: dict[str, ToolRan] = {}
+    """What came of it so far, by the call's id."""
+    running: tuple[str, ...] = ()
+    unanswered: str = ""
+    """The call that ended the work: whoever goes on with the conversation answers it first."""
+    traces: tuple[Trace, ...] = ()
+    parked: AskModel | None = None
+    """What is asked again once a person has settled what is in its way."""
+    question: Question | None = None
+
+
+class Working(NamedTuple):
+    """It goes on by itself."""
+
+
+class Ended(NamedTuple):
+    """The model has called what ends its work."""
+
+    call: ToolCall
+
+
+class Exhausted(NamedTuple):
+    """It comes no further by itself: the documents' way for a budget that is used up."""
+
+    kind: str
+    reason: str
+
+
+class Outgrown(NamedTuple):
+    """The conversation is too long: the actor begins another one with what matters (`begin_anew`)."""
+
+    reason: str
+
+
+class Stopped(NamedTuple):
+    """It cannot go on at all, or a person does not want it to."""
+
+    cause: Cause
+
+
+Standing = Working | Ended | Exhausted | Outgrown | Stopped
+
+
+class Move(NamedTuple):
+    """The loop after something has happened, what is to be begun, and how it stands."""
+
+    loop: Loop
+    effects: tuple[Effect, ...] = ()
+    standing: Standing = Working()
+
+
+# What the actor does.
+
+
+def begin(purpose: Purpose, opening: Opening, *texts: str) -> Move:
+    """Begin a conversation."""
+    return _begin(Loop(purpose=purpose), opening, texts)
+
+
+def begin_anew(loop: Loop, opening: Opening, *texts: str) -> Move:
+    """Begin another conversation in the same piece of work: what was counted goes on being counted."""
+    return _begin(replace(loop, conversation="", position=0, message="", tokens=0, unanswered=""), opening, texts)
+
+
+def go_on(loop: Loop, purpose: Purpose, *texts: str) -> Move:
+    """Go on with a conversation that had ended: with feedback, in another state. Its turns are counted from none."""
+    fresh = replace(
+        loop, purpose=purpose, turns=0, nudges=0, cuts=0, overflows=0, quiet_turns=0, traces=(), unanswered=""
+    )
+    first, *others = texts
+    said = result_block(loop.unanswered, first) if loop.unanswered else text_block(first)
+    return _ask(fresh, render(said, *map(text_block, others)))
+
+
+def refuse_end(loop: Loop, rules: Rules, call: ToolCall, reason: str) -> Move:
+    """Tell the model that the call which ends its work cannot be accepted as it is."""
+    refused = replace(loop, unanswered="", calls=(call,))
+    return _taken(refused, rules, call, ToolRan(output=reason, is_error=True))
+
+
+def _begin(loop: Loop, opening: Opening, texts: tuple[str, ...]) -> Move:
+    purpose = loop.purpose
+    place = " ".join(f"{name}={value}" for name, value in _place(purpose) if value)
+    says = render(text_block(f"callboard: {place}"), *map(text_block, texts))
+    return Move(loop, (AskModel(purpose=purpose, says=says, opening=opening),))
+
+
+def _place(purpose: Purpose) -> tuple[tuple[str, str], ...]:
+    return ("role", purpose.role), ("state", purpose.state), ("story", purpose.story), ("spec", purpose.spec)
+
+
+# What happens.
+
+
+def take(  # noqa: PLR0911 -- one for each thing that can happen
+    loop: Loop, rules: Rules, event: Event[Any, Any]
+) -> Move | None:
+    """The move that an event leads to; None if it is none of the loop's."""
+    match event:
+        case Finished(of=AskModel() as asked, result=ModelAnswered() as answer):
+            return _heard(loop, rules, asked, answer, event.effect)
+        case Finished(of=RunTool(call=call), result=ToolRan() as ran):
+            return _taken(loop, rules, call, ran)
+        case Failed(of=RunTool(call=call), failure=failure):
+            return _taken(loop, rules, call, ToolRan(output=f"the tool failed: {failure.reason}", is_error=True))
+        case Failed(of=AskModel() as asked, failure=failure):
+            return _failed(loop, asked, failure)
+        case Finished(of=AskPerson(question=asked_of_person), result=PersonAnswered(answer=said)) if (
+            loop.question is not None and loop.question.text == asked_of_person
+        ):
+            return _settled(loop, loop.question, said)
+        case Finished(of=RaiseBudget(), result=BudgetRaised()):
+            return _ask_again(loop)
+        case _:
+            return None
+
+
+def _heard(loop: Loop, rules: Rules, asked: AskModel, answer: ModelAnswered, effect: str) -> Move:
+    loop = replace(
+        loop,
+        conversation=asked.conversation or effect,
+        position=answer.position,
+        message=answer.message,
+        turns=loop.turns + 1,
+        tokens=answer.usage.prompt_tokens + answer.usage.output_tokens,
+    )
+    if not is_kept(answer):
+        return _unkept(loop, asked, answer)
+    loop = replace(loop, cuts=0)
+    calls = calls_in(answer.content)
+    if answer.stop_reason == "pause_turn":
+        return _ask(loop, "") if loop.turns < rules.turns_max else _out_of_turns(loop, rules)
+    if not calls:
+        return _nudge(loop, rules, text_in(answer.content))
+    if len(calls) == 1 and calls[0].name in rules.ends_with:
+        return Move(replace(loop, unanswered=calls[0].id, calls=(), outputs={}), (), Ended(calls[0]))
+    loop = replace(loop, calls=calls, outputs={}, quiet_turns=loop.quiet_turns + 1)
+    return _run(_refuse_what_may_not_be(loop, rules), rules)
+
+
+def _unkept(loop: Loop, asked: AskModel, answer: ModelAnswered) -> Move:
+    """An answer that does not become part of the conversation: what was asked is asked again, or cannot be."""
+    again = _plain(asked)
+    loop = replace(loop, conversation=asked.conversation)
+    match answer.stop_reason:
+        case "max_tokens" if loop.cuts < CUTS_MAX:
+            room = 2 * max(answer.usage.output_tokens, asked.max_tokens, 1)
+            return Move(replace(loop, cuts=loop.cuts + 1), (replace(again, max_tokens=room),))
+        case "max_tokens":
+            return Move(loop, (), Exhausted("cut", f"its answer was cut {CUTS_MAX + 1} times for want of room"))
+        case "refusal":
+            failure = Broken(error="ContentRefusedError", reason=f"the model refused: {answer.detail or 'no reason'}")
+            return _failed(loop, again, failure)
+        case reason:
+            return _overflow(loop, f"its conversation does not fit any more ({reason})")
+
+
+def _nudge(loop: Loop, rules: Rules, said: str) -> Move:
+    """It has only talked: what it wants to tell somebody it has to say by a tool."""
+    ends = " or ".join(rules.ends_with)
+    if loop.nudges >= rules.nudges_max:
+        reason = f"it has answered {loop.nudges + 1} times without a call of a tool, the last time: {said[:200]}"
+        return Move(loop, (), Exhausted("monologue", reason))
+    if loop.turns >= rules.turns_max:
+        return _out_of_turns(loop, rules)
+    loop = replace(loop, nudges=loop.nudges + 1)
+    return _ask(loop, render(text_block(f"Nobody reads this. Go on by calling a tool; {ends} ends your work here.")))
+
+
+# Tools.
+
+
+def _refuse_what_may_not_be(loop: Loop, rules: Rules) -> Loop:
+    """Answer at once what must not be run: an end beside other calls, a tool of another state, anything too late."""
+    reasons = {call.id: _why_not(loop, rules, call) for call in loop.calls}
+    return _with_outputs(loop, {call: ToolRan(output=why, is_error=True) for call, why in reasons.items() if why})
+
+
+def _why_not(loop: Loop, rules: Rules, call: ToolCall) -> str:
+    ends = " or ".join(rules.ends_with)
+    if call.name in rules.ends_with:
+        return f"{call.name} ends your work and must be the only call of its turn: this call was not heeded"
+    if loop.turns > rules.turns_max - rules.closing_turns:
+        return f"your turns are nearly used up, so nothing but {ends} is accepted now"
+    if call.name not in rules.tools:
+        return f"{call.name} cannot be used in {loop.purpose.state}"
+    return ""
+
+
+def _with_outputs(loop: Loop, outputs: dict[str, ToolRan]) -> Loop:
+    traces = loop.traces
+    for call in loop.calls:
+        if call.id in outputs:
+            ran = outputs[call.id]
+            traces = with_trace(traces, trace_of(call.name, call.input, ran.output, failed=ran.is_error))
+    return replace(loop, outputs={**loop.outputs, **outputs}, traces=traces)
+
+
+def _run(loop: Loop, rules: Rules) -> Move:
+    """Run what is next: what only reads side by side, everything else alone."""
+    waiting = [call for call in loop.calls if call.id not in loop.outputs]
+    if not waiting:
+        return _tell_results(loop, rules)
+    begun = list(takewhile(lambda call: call.name in rules.reading, waiting)) or waiting[:1]
+    loop = replace(loop, running=tuple(call.id for call in begun))
+    return Move(loop, tuple(RunTool(purpose=loop.purpose, call=call) for call in begun))
+
+
+def _taken(loop: Loop, rules: Rules, call: ToolCall, ran: ToolRan) -> Move:
+    """A tool has an answer; the model hears of it when all of its turn have."""
+    each_max = SAID_CHARACTERS_MAX // max(1, len(loop.calls))
+    if len(ran.output) > each_max:
+        ran = replace(ran, output=ran.output[:each_max] + CUT_OFF)
+    changed = ran.tree not in ("", loop.tree)
+    running = tuple(each for each in loop.running if each != call.id)
+    loop = replace(_with_outputs(loop, {call.id: ran}), running=running)
+    if changed:
+        loop = replace(loop, tree=ran.tree, quiet_turns=0)
+    return Move(loop) if running else _run(loop, rules)
+
+
+def _tell_results(loop: Loop, rules: Rules) -> Move:
+    """Tell the model what came of all calls of its turn, unless there is no point in going on."""
+    if circle := circle_in(loop.traces):
+        return Move(loop, (), Exhausted("circle", circle))
+    if 0 < rules.quiet_turns_max <= loop.quiet_turns:
+        reason = f"nothing in its workspace has changed for {loop.quiet_turns} turns"
+        return Move(loop, (), Exhausted("no_progress", reason))
+    if loop.turns >= rules.turns_max:
+        return _out_of_turns(loop, rules)
+    if loop.tokens > rules.context_tokens_max:
+        return _overflow(loop, f"its conversation has {loop.tokens} tokens, over {rules.context_tokens_max}")
+    blocks: list[Block] = []
+    for call in loop.calls:
+        ran = loop.outputs[call.id]
+        blocks.append(result_block(call.id, ran.output, is_error=ran.is_error))
+    left = rules.turns_max - rules.closing_turns - loop.turns
+    if left == 0:
+        blocks.append(text_block(f"{rules.closing_turns} turns are left: call {' or '.join(rules.ends_with)} now."))
+    return _ask(replace(loop, calls=(), outputs={}), render(*blocks))
+
+
+def _out_of_turns(loop: Loop, rules: Rules) -> Move:
+    return Move(loop, (), Exhausted("turns", f"it has used up its {rules.turns_max} turns"))
+
+
+def _overflow(loop: Loop, reason: str) -> Move:
+    if loop.overflows >= OVERFLOWS_MAX:
+        return Move(loop, (), Exhausted("context", f"{reason}, for the {loop.overflows + 1}th time"))
+    return Move(replace(loop, overflows=loop.overflows + 1, calls=(), outputs={}), (), Outgrown(reason))
+
+
+# What is in the way.
+
+
+def _failed(loop: Loop, asked: AskModel, failure: AnyFailure) -> Move:
+    error = failure.error if isinstance(failure, Broken) else type(failure).__name__
+    if error == CONTEXT_FULL:
+        return _overflow(loop, failure.reason)
+    if error == STORY_BUDGET:
+        return Move(loop, (), Exhausted("budget", failure.reason))
+    question = question_about(error, failure.reason, loop.purpose)
+    if question is None:
+        evidence = failure.evidence if isinstance(failure, Broken) else ""
+        return Move(loop, (), Stopped(Cause(kind="effect", reason=f"{error}: {failure.reason}", evidence=evidence)))
+    ask = AskPerson(question=question.text, context=question.context, choices=tuple(question.choices))
+    return Move(replace(loop, parked=_plain(asked), question=question), (ask,))
+
+
+def _settled(loop: Loop, question: Question, answer: str) -> Move:
+    """A person has said what now; what is none of the choices is taken as a wish to try again."""
+    way = question.choices.get(answer, "again")
+    loop = replace(loop, question=None)
+    match way:
+        case "again":
+            return _ask_again(loop)
+        case "raise":
+            more = RaiseBudget(scope=question.scope, name=question.name)
+            return Move(loop, (more,))
+        case "once":
+            return Move(loop, (RaiseBudget(scope=question.scope, name=question.name, once=True),))
+        case "exhausted":
+            return Move(replace(loop, parked=None), (), Exhausted("budget", f"a person says: {answer}"))
+        case _:
+            reason = f"a person has given it up: {question.text}"
+            return Move(replace(loop, parked=None), (), Stopped(Cause(kind="abandoned", reason=reason)))
+
+
+def _ask_again(loop: Loop) -> Move:
+    assert loop.parked is not None
+    return Move(replace(loop, parked=None), (loop.parked,))
+
+
+def _ask(loop: Loop, says: str) -> Move:
+    ask = AskModel(
+        purpose=loop.purpose,
+        says=says,
+        conversation=loop.conversation,
+        position=loop.position,
+        after=loop.message,
+    )
+    return Move(loop, (ask,))
+
+
+def _plain(asked: AskModel) -> AskModel:
+    """The same question, to be asked anew: its id is given by the runtime."""
+    return replace(asked, id="")
