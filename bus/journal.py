@@ -47,8 +47,8 @@ class Journal:
         return await self._fence.append(subject, encode(record), record.append_id, expected)
 
     async def last(self, machine: str, session: str) -> Entry | None:
-        """The newest entry of a session: all that a resume needs."""
-        subject = self._subjects.journal(machine, session)
+        """The newest entry of a session, whose machine need not be known: all that a resume needs."""
+        subject = self._filter(machine, session)
         message = await surely(lambda: self._broker.last(self._stream, subject))
         return None if message is None else _entry(message)
 

@@ -162,6 +162,77 @@ class Health(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ""
 
 
+Effort = Literal["default", "low", "medium", "high", "xhigh", "max"]
+_HTTP = r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~/%-]*)?"
+_HTTP_WORDS = {"words": "http://HOST or https://HOST, without a login"}
+HttpText = Annotated[str, Meta(pattern=rf"\A{_HTTP}\Z", extra=_HTTP_WORDS)]
+HttpTextOrNone = Annotated[str, Meta(pattern=rf"\A({_HTTP})?\Z", extra=_HTTP_WORDS)]
+ModelName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}\Z", extra={"words": "a model's name"})]
+_NAME = Meta(description="Which model it is.")
+_EFFORT = Meta(description="How much it thinks; `default`: as the model does by itself.")
+
+
+class CoderModel(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The coders' model, and what every role can have of its own."""
+
+    name: Annotated[ModelName, _NAME] = "claude-sonnet-5-5"
+    effort: Annotated[Effort, _EFFORT] = "medium"
+    max_tokens: Annotated[
+        int,
+        Meta(
+            ge=256,
+            le=1_000_000,
+            description="How long one answer may be, with what it thinks; all of it counts against rate limits.",
+        ),
+    ] = 16_000
+    base_url: Annotated[HttpTextOrNone, Meta(description="Where it is; empty: as `model.base_url` says.")] = ""
+    key: Annotated[Secret, Meta(description="The key for it; empty: as `model.key` says.")] = None
+
+
+class ArchitectModel(CoderModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The architect's model."""
+
+    name: Annotated[ModelName, _NAME] = "claude-opus-5-5"
+    effort: Annotated[Effort, _EFFORT] = "high"
+
+
+class PmModel(CoderModel, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The PM's model."""
+
+    name: Annotated[ModelName, _NAME] = "claude-opus-5-5"
+
+
+class Model(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the agents ask their models; each role has a section of its own for what differs."""
+
+    base_url: Annotated[
+        HttpText, Meta(description="Where the Messages API is that all roles use; any that is compatible will do.")
+    ] = "https://api.anthropic.com"
+    key: Annotated[
+        Secret,
+        Meta(
+            description="The key for it; empty: what stands in `CALLBOARD_ANTHROPIC_API_KEY`, or else in "
+            "`ANTHROPIC_API_KEY`. One in a file is read at every call, so it can be changed while the company works."
+        ),
+    ] = None
+    attempts_max: Annotated[
+        int, Meta(ge=1, le=100, description="How often one turn is tried while the provider is out of reach.")
+    ] = 6
+    total_seconds: Annotated[
+        Seconds, Meta(description="How long one turn may be tried, its pauses included, before its session suspends.")
+    ] = 15 * 60.0
+    connect_seconds: Annotated[Seconds, Meta(description="How long connecting may take.")] = 5.0
+    stall_seconds: Annotated[
+        Seconds, Meta(description="How long nothing may be heard of an answer before its call is given up.")
+    ] = 120.0
+    retry_after_seconds_max: Annotated[
+        Seconds, Meta(description="How much of a pause is heeded that the provider asks for.")
+    ] = 120.0
+    pm: PmModel = PmModel()
+    architect: ArchitectModel = ArchitectModel()
+    coder: CoderModel = CoderModel()
+
+
 class Parts(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who plays which machine, instead of the agent that comes with Callboard."""
 
@@ -199,5 +270,6 @@ class Settings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     actor: Actor = Actor()
     supervisor: Supervision = Supervision()
     health: Health = Health()
+    model: Model = Model()
     parts: Parts = Parts()
     tree: TreeText | None = None

@@ -7,10 +7,18 @@ from bus.settings.catalogue import SETTINGS, TREE, Setting
 from bus.settings.folders import FILE_NAME
 from bus.settings.secret import FORMS
 from bus.settings.section import POOL_SIZE_MAX
-from bus.settings.sources import NATS_URL
+from bus.settings.sources import FOREIGN, NATS_URL
 from bus.settings.toml_file import FILE_BYTES_MAX
 from bus.settings.tree import POOLS, ROOT, Actor, Group, Pool, Service, TreeText, default_tree
 from bus.settings.tree_table import KEYS, LEVELS_MAX, MEMBERS_MAX, render_tree
+
+
+def _foreign() -> str:
+    return "\n".join(
+        f"`{name}` counts for `{key}` unless it is empty: over `{FILE_NAME}`, under `{SETTINGS[key].variable}`."
+        for name, key in FOREIGN.items()
+    )
+
 
 _BEFORE = f"""\
 # Settings
@@ -24,7 +32,7 @@ All others are set by a variable or in the file.
 `--directory` is no setting: it says in which folder to begin.
 A variable that is set but empty counts as not set, unless the setting's default is `""`.
 There it takes back what `{FILE_NAME}` says.
-`{NATS_URL}` counts for `bus.url` unless it is empty: over `{FILE_NAME}`, under `CALLBOARD_BUS_URL`.
+{_foreign()}
 An unknown key, an unknown `CALLBOARD_*` variable and a value of the wrong kind are errors, all of them told at once.
 Every value given is checked, also one that another source overrides.
 

@@ -11,8 +11,11 @@ from bus.settings.secret import SecretReference
 from bus.settings.toml_file import TomlFile
 from bus.settings.values import Given, show_key
 
-# The name that every NATS tool knows; CALLBOARD_BUS_URL wins over it.
+# The names that every tool for NATS or Claude knows; ours (CALLBOARD_BUS_URL) win over them.
 NATS_URL = "NATS_URL"
+FOREIGN = {NATS_URL: "bus.url", "ANTHROPIC_BASE_URL": "model.base_url"}
+# The key for the model: no setting, as it is the secret itself and not where it is.
+KEY_VARIABLES = ("CALLBOARD_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY")
 # A file of nothing but mistakes is told as that, and not as a hundred thousand of them.
 UNKNOWN_KEYS_MAX = 100
 
@@ -31,12 +34,12 @@ def from_file(file: TomlFile, home: str) -> Iterator[Given | Problem]:
 
 
 def from_variables(environ: Mapping[str, str], start: Path) -> Iterator[Given]:
-    """What the environment gives, NATS_URL first, so that CALLBOARD_BUS_URL wins over it when both are there.
+    """What the environment gives; names that are not ours come first, so that ours win when both are there.
 
     Set but empty is how scripts unset a variable that is not theirs; only where a setting can be empty it counts.
     """
     home = environ.get("HOME", "")
-    given = [(NATS_URL, SETTINGS["bus.url"])] if environ.get(NATS_URL) else []
+    given = [(name, SETTINGS[key]) for name, key in FOREIGN.items() if environ.get(name)]
     given += [(each.variable, each) for each in SETTINGS.values() if each.variable in environ]
     for name, setting in given:
         if environ[name] or setting.may_be_empty:
@@ -55,7 +58,7 @@ def from_flags(flags: Mapping[str, object], start: Path, home: str) -> Iterator[
 
 def unknown_variables(environ: Mapping[str, str], values: Mapping[str, object]) -> Iterator[Problem]:
     """CALLBOARD_* that are no settings; a variable that a secret refers to may have any name."""
-    known = {setting.variable for setting in SETTINGS.values()}
+    known = {setting.variable for setting in SETTINGS.values()} | set(KEY_VARIABLES)
     secrets = {each.name for each in values.values() if isinstance(each, SecretReference) and each.kind == "env"}
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known | secrets:
