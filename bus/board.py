@@ -45,8 +45,11 @@ class Board:
 
     async def put(self, key: str, value: bytes) -> int:
         """Replace whatever stands there; returns the revision."""
-        subject = self._subjects.key(BOARD, key)
-        return (await surely(lambda: self._broker.publish(subject, value))).sequence
+        return await surely(lambda: self.put_once(key, value))
+
+    async def put_once(self, key: str, value: bytes) -> int:
+        """As `put`, tried once: for what can as well be put up later."""
+        return (await self._broker.publish(self._subjects.key(BOARD, key), value)).sequence
 
     async def replace(self, key: str, value: bytes, expected: int) -> int | None:
         """Replace revision `expected` (0: nothing stands there); None if something else does."""

@@ -8,6 +8,7 @@ from bus.dead import DeadLetters
 from bus.health import HealthBoard
 from bus.journal import Journal
 from bus.leases import LEASE_SECONDS, Leases
+from bus.ledger.ledger import Ledger
 from bus.mail import ACK_WAIT_SECONDS, Mail
 from bus.objects import Objects
 from bus.post import Post
@@ -31,6 +32,7 @@ class Bus:
         self.subjects = subjects
         self.journal = Journal(broker, subjects)
         self.board = Board(broker, subjects)
+        self.ledger = Ledger(broker, subjects, self.board)
         self.asks = Asks(self.board)
         self.health = HealthBoard(self.board)
         self.objects = Objects(broker, subjects)

@@ -14,6 +14,7 @@ BusError
 ├── SlowConsumerError          ours: messages arrived faster than they were taken, and some were dropped
 ├── FencedError                another incarnation owns the session: stop at once, run nothing more
 ├── HistoryLostError           the world's: the broker forgot an acknowledged record; a person must look
+├── HoldOpenError             ours: this process has not settled an earlier call of the same effect
 ├── LeaseLostError             somebody else holds the lease, or nobody: stop what it covered
 ├── UnknownAskError            the person's: nobody asks that, or no longer
 ├── AskClosedError             the person's: it is answered already
@@ -151,6 +152,15 @@ class HistoryLostError(BusError):
         self.expected = expected
         self.actual = actual
         super().__init__(f"{subject}: the broker acknowledged sequence {expected}, but its last is {actual}")
+
+
+class HoldOpenError(BusError):
+    """`call` was to be reserved, and `open_call` of the same effect and process is not settled yet."""
+
+    def __init__(self, call: str, open_call: str) -> None:
+        self.call = call
+        self.open_call = open_call
+        super().__init__(f"{call} cannot be reserved before {open_call}, of the same process, is settled")
 
 
 class LeaseLostError(BusError):

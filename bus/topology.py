@@ -41,12 +41,20 @@ def plan_topology(subjects: Subjects, *, replicas: int = 1, ack_wait_seconds: fl
 
 
 def _record_streams(subjects: Subjects) -> Iterator[StreamPlan]:
-    """What is kept: journals for ever, control for ever (its sequence is a generation), events for a month."""
+    """What is kept: journals, ledger and control (its sequence is a generation) for ever, events for a month."""
     yield StreamPlan(
         name=subjects.stream("JOURNAL"),
         subjects=(subjects.every("journal"),),
         repeat_from=subjects.every("journal"),
         repeat_to=subjects.live("journal"),
+        repeat_headers_only=True,
+        deny_delete=True,
+    )
+    yield StreamPlan(
+        name=subjects.stream("LEDGER"),
+        subjects=(subjects.every("ledger"),),
+        repeat_from=subjects.every("ledger"),
+        repeat_to=subjects.live("ledger"),
         repeat_headers_only=True,
         deny_delete=True,
     )

@@ -18,7 +18,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 MailKind = Literal["request", "spec", "reply"]
 MAIL_KINDS: tuple[MailKind, ...] = get_args(MailKind)
 
-Kind = Literal["request", "spec", "reply", "event", "work", "journal", "control", "dead"]
+Kind = Literal["request", "spec", "reply", "event", "work", "journal", "control", "dead", "ledger"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 ALL: str = "all"
@@ -114,6 +114,11 @@ class Subjects(msgspec.Struct, frozen=True):
     def control(self, role: str = ALL, identifier: str = ALL) -> str:
         """Where a control signal for one actor, a role or everybody goes."""
         return self._spell("control", role, identifier)
+
+    @property
+    def ledger(self) -> str:
+        """The one subject that holds what calls cost, of all roles: so that it has an order that a fence can keep."""
+        return self._spell("ledger", ALL, "main")
 
     def dead(self, role: Role, identifier: str) -> str:
         """Where a message goes that the actor could not read or handle."""

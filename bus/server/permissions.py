@@ -25,7 +25,7 @@ Writes = tuple[tuple[Kind, str], ...]
 _PEOPLE: Writes = (("reply", "person"), ("reply", "web"))
 
 _WRITES: dict[Role, Writes] = {
-    "pm": (("request", "architect"), *_PEOPLE, ("event", "pm"), ("journal", "pm"), ("dead", "pm")),
+    "pm": (("request", "architect"), *_PEOPLE, ("event", "pm"), ("journal", "pm"), ("ledger", ""), ("dead", "pm")),
     "architect": (
         ("request", "pm"),
         ("request", "person"),
@@ -35,6 +35,7 @@ _WRITES: dict[Role, Writes] = {
         ("journal", "architect"),
         ("journal", "architect-classic"),
         ("work", ""),
+        ("ledger", ""),
         ("dead", "architect"),
     ),
     "coder": (
@@ -43,19 +44,20 @@ _WRITES: dict[Role, Writes] = {
         ("event", "coder"),
         ("journal", "coder"),
         ("journal", "coder-classic"),
+        ("ledger", ""),
         ("dead", "coder"),
     ),
     "web": (("request", ""), ("spec", ""), ("reply", ""), ("control", ""), ("event", "web"), ("dead", "web")),
 }
 
 _BOARD_KEYS: dict[Role, tuple[str, ...]] = {
-    "pm": ("asks.pm", "actors.pm"),
-    "architect": ("asks.architect", "actors.architect", "specs", "stories"),
-    "coder": ("asks.coder", "actors.coder"),
+    "pm": ("asks.pm", "actors.pm", "ledger"),
+    "architect": ("asks.architect", "actors.architect", "specs", "stories", "ledger"),
+    "coder": ("asks.coder", "actors.coder", "ledger"),
     "web": ("asks.web", "answers", "specs", "stories"),
 }
 
-_LIVE: tuple[Kind, ...] = ("journal", "control", "event")
+_LIVE: tuple[Kind, ...] = ("journal", "control", "event", "ledger")
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):

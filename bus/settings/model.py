@@ -24,6 +24,12 @@ UrlText = Annotated[str, Meta(extra={"stands_for": "url"})]
 Secret = SecretReference | None
 
 
+# Zero is no ceiling; infinity and NaN fail.
+Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
+Tokens = Annotated[int, Meta(ge=0, le=10**12)]
+Minutes = Annotated[float, Meta(ge=0, le=1_000_000)]
+
+
 class Tls(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """TLS towards a NATS server that is not the embedded one."""
 
@@ -139,6 +145,55 @@ class Supervision(Section, frozen=True, kw_only=True, forbid_unknown_fields=True
         Literal["fork", "exec"],
         Meta(description="How actors are started: forked from a loaded process, or each with an interpreter anew."),
     ] = "fork"
+
+
+class Budget(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the model's calls may cost, checked before each. A raise by a person comes on top."""
+
+    story_dollars: Annotated[
+        Dollars,
+        Meta(
+            description="The most that a story may cost; 0: no ceiling. "
+            "A story should cost well under a dollar, so at 5 something goes in circles."
+        ),
+    ] = 5.0
+    story_tokens: Annotated[
+        Tokens,
+        Meta(
+            description="The most tokens of a story, in and out; 0: no ceiling. "
+            "Dollars say it better: a token that is read from the cache costs a hundredth of one that is written."
+        ),
+    ] = 0
+    story_minutes: Annotated[
+        Minutes,
+        Meta(
+            description="The most minutes that a story may wait for the model; 0: no ceiling. "
+            "A slow day of the API is no fault of the story's."
+        ),
+    ] = 0.0
+    spec_dollars: Annotated[
+        Dollars,
+        Meta(description="The most that a spec may cost, with its stories; 0: no ceiling. Ten stories at their most."),
+    ] = 50.0
+    spec_tokens: Annotated[Tokens, Meta(description="The most tokens of a spec; 0: no ceiling.")] = 0
+    spec_minutes: Annotated[
+        Minutes, Meta(description="The most minutes that a spec may wait for the model; 0: no ceiling.")
+    ] = 0.0
+    day_dollars: Annotated[
+        Dollars,
+        Meta(
+            description="The most that a day (UTC) may cost, whatever is worked on; 0: no ceiling. "
+            "What you can bear to lose in a night that nobody watches."
+        ),
+    ] = 100.0
+    day_tokens: Annotated[Tokens, Meta(description="The most tokens of a day; 0: no ceiling.")] = 0
+    day_minutes: Annotated[
+        Minutes, Meta(description="The most minutes of a day, of all actors together; 0: no ceiling.")
+    ] = 0.0
+    prices: Annotated[
+        PathText,
+        Meta(description="Prices of further models, or instead of those that come along; a TOML file like that one."),
+    ] = ""
 
 
 class Health(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -271,5 +326,6 @@ class Settings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     supervisor: Supervision = Supervision()
     health: Health = Health()
     model: Model = Model()
+    budget: Budget = Budget()
     parts: Parts = Parts()
     tree: TreeText | None = None

@@ -51,6 +51,7 @@ WRITERS: dict[str, set[Role]] = {
     SUBJECTS.journal("coder", "s-1.1"): {"coder"},
     SUBJECTS.journal("coder-classic", "s-1.1"): {"coder"},
     SUBJECTS.work("coder", "s-1"): {"architect"},
+    SUBJECTS.ledger: {"pm", "architect", "coder"},
     SUBJECTS.control(): {"web"},
     SUBJECTS.control("coder", "coder-1"): {"web"},
     SUBJECTS.dead("pm", "main"): {"pm"},
@@ -68,6 +69,7 @@ WRITERS: dict[str, set[Role]] = {
     SUBJECTS.key(BOARD, "actors.coder.coder-1"): {"coder"},
     SUBJECTS.key(BOARD, "specs.x"): {"architect", "web"},
     SUBJECTS.key(BOARD, "stories.s-1"): {"architect", "web"},
+    SUBJECTS.key(BOARD, "ledger.book"): {"pm", "architect", "coder"},
     SUBJECTS.key(BOARD, "health.anthropic"): set(),
     SUBJECTS.object_chunks(OBJECTS, "n1"): {"pm", "architect", "coder", "web"},
     SUBJECTS.object_meta(OBJECTS, "bjE="): {"pm", "architect", "coder", "web"},
@@ -214,6 +216,25 @@ async def test_a_coder_takes_a_story_off_the_queue_and_an_architect_cannot(serve
             taken.append(delivery.data)
 
     assert taken[-1] == b"story"
+
+
+@pytest.mark.parametrize("role", WORKERS)
+async def test_no_working_role_takes_anything_out_of_the_ledger(server: RunningServer, role: Role) -> None:
+    stream = SUBJECTS.stream("LEDGER")
+
+    async with connected(server, role) as broker:
+        assert await is_refused(broker, broker.purge(stream, SUBJECTS.ledger))
+        assert await is_refused(broker, broker.delete(stream, 1))
+        assert await is_refused(broker, broker.delete_stream(stream))
+
+
+@pytest.mark.parametrize("role", OWNERS)
+async def test_not_even_an_owner_deletes_an_entry_of_the_ledger(server: RunningServer, role: Role) -> None:
+    async with connected(server, role) as broker:
+        stored = await broker.publish(SUBJECTS.ledger, b"{}")
+
+        with pytest.raises(BrokerRefusedError):
+            await broker.delete(SUBJECTS.stream("LEDGER"), stored.sequence)
 
 
 @pytest.mark.parametrize("role", WORKERS)

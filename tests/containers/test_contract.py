@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from protocol.subjects import Subjects
-from tests.contract import test_journal_contract, test_mail_contract, test_store_contract
+from tests.contract import test_journal_contract, test_ledger_contract, test_mail_contract, test_store_contract
 from tests.contract.world import World, nats_world
 
 pytestmark = pytest.mark.containers
 
-for _module in (test_journal_contract, test_mail_contract, test_store_contract):
+for _module in (test_journal_contract, test_ledger_contract, test_mail_contract, test_store_contract):
     globals().update({name: test for name, test in vars(_module).items() if name.startswith("test_")})
 
 

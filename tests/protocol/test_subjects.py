@@ -21,6 +21,7 @@ DEMO = Subjects("demo")
         (DEMO.reply("coder", "coder-1"), "callboard.demo.reply.coder.coder-1"),
         (DEMO.journal("coder", "s-42.1"), "callboard.demo.journal.coder.s-42.1"),
         (DEMO.dead("coder", "coder-1"), "callboard.demo.dead.coder.coder-1"),
+        (DEMO.ledger, "callboard.demo.ledger.all.main"),
         (DEMO.control(), "callboard.demo.control.all.all"),
         (DEMO.every("journal"), "callboard.demo.journal.>"),
         (DEMO.stream("JOURNAL"), "CALLBOARD_DEMO_JOURNAL"),

@@ -109,8 +109,25 @@ def test_an_unknown_variable_of_ours_is_told_and_others_are_not_looked_at(tmp_pa
     assert problems == ["environment: CALLBOARD_BUS_URI is not a setting; did you mean CALLBOARD_BUS_URL?"]
 
 
+DURATIONS = [key for key, setting in SETTINGS.items() if isinstance(setting.default, float) and "_seconds" in key]
+CEILINGS = [key for key in SETTINGS if key.startswith("budget.") and key != "budget.prices"]
+
+
+@pytest.mark.parametrize("written_number", ["nan", "inf", "-1", "1e18"])
+@pytest.mark.parametrize("key", CEILINGS)
+def test_no_ceiling_is_endless_or_below_nothing(tmp_path: Path, key: str, written_number: str) -> None:
+    [in_file] = refused(a_project(tmp_path, f"{key} = {written_number}"))
+
+    assert f"must be {SETTINGS[key].expected}" in in_file
+
+
+@pytest.mark.parametrize("key", CEILINGS)
+def test_a_ceiling_of_zero_is_no_ceiling(tmp_path: Path, key: str) -> None:
+    assert load({}, {}, a_project(tmp_path, f"{key} = 0")).place(key).endswith("callboard.toml:1")
+
+
 @pytest.mark.parametrize("written_number", ["nan", "inf", "-inf", "0", "-1", "3601"])
-@pytest.mark.parametrize("key", [key for key, setting in SETTINGS.items() if isinstance(setting.default, float)])
+@pytest.mark.parametrize("key", DURATIONS)
 def test_no_duration_is_endless_or_nothing(tmp_path: Path, key: str, written_number: str) -> None:
     root = a_project(tmp_path, f"{key} = {written_number}")
 
