@@ -1,4 +1,7 @@
-"""The `actor` command: run one actor's process by hand."""
+"""The `actor` command: run one actor's process by hand, or rehearse without a model.
+
+The first word is a machine; `rehearsal` is none, and has a command line of its own.
+"""
 
 import io
 import os
@@ -18,11 +21,15 @@ from actors.finding import find_part
 from actors.logs import configure_logs
 from actors.process import run_actor
 from actors.redaction import redact, remember_secrets
+from actors.rehearsal.command import app as rehearsal_app
+from actors.rehearsal.errors import RehearsalError
 from bus.errors import BusError, BusUnreachableError, ServerError
 from bus.settings import SettingsError, environment_secrets, load
 from protocol.errors import BadSubjectError
 from protocol.machines import MACHINES
 from protocol.subjects import check_token
+
+REHEARSAL = "rehearsal"
 
 log = structlog.get_logger()
 
@@ -38,6 +45,7 @@ class UsageError(Exception):
     epilog=(
         "Examples: actor coder --id coder-1 · actor architect --id main -C ~/demo · "
         "actor coder --id coder-1 --part my_package.parts:CODER\n\n"
+        "Without a key of the API: actor rehearsal --parts FOLDER (actor rehearsal --help) plays the model.\n\n"
         "Logs go to standard error, as JSON unless that is a terminal.\n\n"
         "Exit codes: 0 the session came to DONE; 1 a bug; 2 wrong command line or settings; 3 broker unreachable; "
         "4 the session came to ERROR; 5 another process has taken over; 6 told to stop or restart; "
@@ -90,7 +98,7 @@ def run_command(arguments: list[str]) -> int:
     remember_secrets(environment_secrets(os.environ))  # first of all: even a wrong command line can hold one
     configure_logs("info", actor="")
     try:
-        result = app(arguments, prog_name="actor", standalone_mode=False)
+        result = _run(arguments)
     except TyperException as error:
         _show(error)
         return ActorExit.CONFIGURATION
@@ -99,6 +107,12 @@ def run_command(arguments: list[str]) -> int:
     except Exception as error:
         return _explain(error)
     return result if isinstance(result, int) else ActorExit.DONE
+
+
+def _run(arguments: list[str]) -> object:
+    if arguments[:1] == [REHEARSAL]:
+        return rehearsal_app(arguments[1:], prog_name=f"actor {REHEARSAL}", standalone_mode=False)
+    return app(arguments, prog_name="actor", standalone_mode=False)
 
 
 def _show(error: TyperException) -> None:
@@ -111,13 +125,13 @@ def _show(error: TyperException) -> None:
 def _explain(error: Exception) -> ActorExit:
     """Say what went wrong; a bug with all that is known of it."""
     match error:
-        case UsageError() | NoPartError() | SettingsError():
+        case UsageError() | NoPartError() | SettingsError() | RehearsalError():
             code = ActorExit.CONFIGURATION
         case BusUnreachableError() | ServerError():
             code = ActorExit.UNREACHABLE
         case _:
             code = ActorExit.CRASHED
-    if isinstance(error, UsageError | NoPartError | BusError):
+    if isinstance(error, UsageError | NoPartError | RehearsalError | BusError):
         sys.stderr.write(redact(f"actor: {error}\n"))
     else:
         log.critical("actor.crashed", exc_info=error)

@@ -3,7 +3,9 @@
 RehearsalError
 ├── RefusedError   the client's: what the API would refuse; the answer is `status` with `kind` and the message
 ├── NoCueError     the parts': nobody has an answer; said to the client and, with the conversation, to the person
-└── BadPartError   the parts': a file that cannot be read, or an answer that no model could give
+├── BadPartError   the parts': a file that cannot be read, or an answer that no model could give
+├── BadFaultsError the person's: a file of faults that cannot be used
+└── NoPlaceError   the person's: nothing can be listened on there
 """
 
 
@@ -32,3 +34,11 @@ class NoCueError(RehearsalError):
 
 class BadPartError(RehearsalError):
     """A part is wrong; the message says which and how."""
+
+
+class BadFaultsError(RehearsalError):
+    """A file of faults is wrong; the message says how."""
+
+
+class NoPlaceError(RehearsalError):
+    """The address is taken, or is none of this machine's."""

@@ -27,6 +27,8 @@ ADMIN = "/rehearsal/"
 AFTER_EVENTS = 3
 CALLS_MAX = 100_000
 """How many calls are remembered; the oldest are forgotten."""
+TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+UNSAID = frozenset({"usage", "sha256"})
 _STATUS_KINDS = {413: "request_too_large"}
 
 log = structlog.get_logger()
@@ -217,8 +219,10 @@ class Rehearsal:
     def _record(self, record: CallRecord) -> None:
         self.calls.append(record)
         del self.calls[:-CALLS_MAX]
-        said = {name: value for name, value in msgspec.to_builtins(record).items() if value not in ("", None, False)}
-        log.info("call.answered", **said)
+        said = msgspec.to_builtins(record) | {name: (record.usage or {}).get(name) for name in TOKENS}
+        said = {name: value for name, value in said.items() if name not in UNSAID and value not in ("", None, False)}
+        level = "warning" if record.error and not record.fault else "info"
+        getattr(log, level)("call.answered", **said)
 
     def _next_id(self) -> str:
         self._count += 1
