@@ -16,12 +16,12 @@ from actors.hosting.host import Ending
 from actors.hosting.part import Part
 from actors.hosting.playing import play
 from actors.redaction import remember_secrets
+from actors.runtime.executors import Executors
 from actors.runtime.world import RealWorld, World
 from actors.tether import Tether
 from bus.errors import BusClosedError, BusUnreachableError, ChannelClosedError, StorageFullError
 from bus.opening import open_bus
 from bus.settings import Loaded, environment_secrets, settings_secrets
-from bus.settings.model import Actor
 
 log = structlog.get_logger()
 
@@ -55,7 +55,8 @@ async def run_actor(  # noqa: PLR0913 -- what a process is made of, and how it d
             async with open_bus(loaded, environ, "person", migrate=False) if prepare else nullcontext():
                 bus = await stack.enter_async_context(opening)
             ready = line.ready if line else None
-            code = await _play(make_world(bus), part, actor, told, loaded.settings.actor, ready=ready)
+            prepared = _prepare(part, loaded, environ)
+            code = await _play(make_world(bus), prepared, actor, told, loaded.settings.actor.stop_seconds, ready=ready)
     except BusUnreachableError as error:
         log.warning("actor.cut_off", reason=str(error))
         code = ActorExit.UNREACHABLE
@@ -68,15 +69,24 @@ async def run_actor(  # noqa: PLR0913 -- what a process is made of, and how it d
     return code
 
 
+def _prepare(part: Part, loaded: Loaded, environ: Mapping[str, str]) -> Part:
+    """The part as the settings want it, with its equipment."""
+    behaviour = msgspec.structs.replace(part.behaviour, suspend_seconds=loaded.settings.actor.suspend_seconds)
+
+    def executors(world: World) -> Executors:
+        equipment = part.equipment(world, loaded, environ) if part.equipment else {}
+        return {**equipment, **part.executors(world)}
+
+    return msgspec.structs.replace(part, behaviour=behaviour, executors=executors)
+
+
 async def _play(  # noqa: PLR0913 -- see run_actor
-    world: World, part: Part, actor: str, told: "_Told", settings: Actor, *, ready: Callable[[], None] | None
+    world: World, part: Part, actor: str, told: "_Told", stop_seconds: float, *, ready: Callable[[], None] | None
 ) -> ActorExit:
-    behaviour = msgspec.structs.replace(part.behaviour, suspend_seconds=settings.suspend_seconds)
-    part = msgspec.structs.replace(part, behaviour=behaviour)
-    log.info("actor.started", machine=behaviour.machine.name, incarnation=world.incarnation)
+    log.info("actor.started", machine=part.behaviour.machine.name, incarnation=world.incarnation)
     told.let_finish()
     try:
-        ending = await play(world, part, actor, told.future, settings.stop_seconds, ready=ready)
+        ending = await play(world, part, actor, told.future, stop_seconds, ready=ready)
     except LostSessionError as error:
         log.warning("actor.fenced", reason=str(error))
         return ActorExit.FENCED

@@ -310,6 +310,17 @@ class HealthChanged(Payload, frozen=True, kw_only=True):
     error: str = ""
 
 
+class BudgetWarning(Payload, frozen=True, kw_only=True):
+    """PM, architect or coder: so many percent of a ceiling are spent; dollars and minutes in millionths and ms."""
+
+    scope: str
+    name: str
+    kind: str
+    percent: Natural
+    spent: Natural
+    ceiling: Natural
+
+
 # Control.
 
 
@@ -392,6 +403,7 @@ AnyPayload = (
     | SupervisorGaveUp
     | SessionStuck
     | HealthChanged
+    | BudgetWarning
     | Cancel
     | Restore
     | Pause

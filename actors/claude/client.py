@@ -11,10 +11,14 @@ from typing import Any, NamedTuple
 
 import anthropic
 import httpx2
+import msgspec
 from anthropic.types import Message
 
+from actors.claude.providers import Provider
+from actors.claude.troubled import TroubleError
+from actors.thinking.heard import Heard
 from actors.thinking.troubles import Permanent, Transient, Trouble
-from protocol.usage import Usage
+from bus.ledger.amounts import Usage
 
 _BY_TYPE: Mapping[str, Transient | Permanent] = {
     "rate_limit_error": "rate_limited",
@@ -41,15 +45,9 @@ _BY_STATUS: Mapping[int, Transient | Permanent] = {
 }
 _SPEND_LIMITS = ("spend_limit", "spend limit", "credit balance")
 _TOO_LONG = ("prompt is too long", "exceed context limit", "exceeds the context")
+CHARACTERS_PER_TOKEN = 3
 _UNREADABLE = (ValueError, RuntimeError, TypeError, LookupError, AttributeError)
 """What the SDK raises of a stream that is not what it expects."""
-
-
-class Provider(NamedTuple):
-    """Where a role's model is, and the key for it."""
-
-    url: str
-    key: str
 
 
 class CallLimits(NamedTuple):
@@ -58,26 +56,6 @@ class CallLimits(NamedTuple):
     connect_seconds: float
     stall_seconds: float
     """How long nothing may be heard; a model that thinks is heard of every few seconds."""
-
-
-class Heard(NamedTuple):
-    """A whole turn, as the provider sent it; `content` is JSON."""
-
-    message: str
-    model: str
-    stop_reason: str
-    content: str
-    usage: Usage
-    detail: str
-    miss_reason: str
-
-
-class TroubleError(Exception):
-    """A call that failed."""
-
-    def __init__(self, trouble: Trouble) -> None:
-        self.trouble = trouble
-        super().__init__(str(trouble))
 
 
 class Claude:
@@ -126,16 +104,22 @@ class _Hearing:
     def __init__(self) -> None:
         self._message: Message | None = None
         self._inputs: dict[int, str] = {}
+        self._said = 0
+        self._ended = False
 
     def take(self, event: Any, message: Message) -> None:
+        """One event of the stream, and the message as it is with it."""
         self._message = message
-        if event.type == "content_block_delta" and event.delta.type == "input_json_delta":
-            self._inputs[event.index] = self._inputs.get(event.index, "") + event.delta.partial_json
+        if event.type == "content_block_delta":
+            self._said += sum(len(value) for value in event.delta.to_dict().values() if isinstance(value, str))
+            if event.delta.type == "input_json_delta":
+                self._inputs[event.index] = self._inputs.get(event.index, "") + event.delta.partial_json
+        self._ended = self._ended or event.type == "message_stop"
 
     def whole(self) -> Heard:
         """The turn, if it has come to its end."""
         message = self._message
-        if message is None or message.stop_reason is None:
+        if message is None or message.stop_reason is None or not self._ended:
             raise TroubleError(self._trouble("cut", "the answer ended before its end", reached=True))
         if message.stop_reason != "max_tokens":
             self._check_inputs()
@@ -197,7 +181,16 @@ class _Hearing:
         return self._trouble("cut" if self._message else "unreachable", said, reached=True)
 
     def _trouble(self, kind: Transient | Permanent, said: str, **facts: Any) -> Trouble:
-        return Trouble(kind=kind, said=said, usage=_usage(self._message) if self._message else None, **facts)
+        return Trouble(kind=kind, said=said, usage=self._usage_so_far(), **facts)
+
+    def _usage_so_far(self) -> Usage | None:
+        """What is known of a call that broke: its prompt, and about as much output as was heard."""
+        if self._message is None:
+            return None
+        heard = _usage(self._message)
+        return msgspec.structs.replace(
+            heard, output_tokens=max(heard.output_tokens, self._said // CHARACTERS_PER_TOKEN)
+        )
 
 
 def _kind_of(error: anthropic.APIStatusError, said: str) -> Transient | Permanent:

@@ -1,6 +1,6 @@
 """A part: a behaviour with all that a process needs to play it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -8,6 +8,7 @@ import msgspec
 from actors.core.behaviour import Behaviour
 from actors.runtime.executors import Executors
 from actors.runtime.world import World
+from bus.settings import Loaded
 from protocol.messages import Envelope
 
 Hosting = Literal["one", "each", "many"]
@@ -24,6 +25,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     hosting: Hosting
     executors: Callable[[World], Executors]
     """Made once per process. Timer and AskPerson are there already."""
+    equipment: Callable[[World, Loaded, Mapping[str, str]], Executors] | None = None
+    """The same for what the settings and the environment say how to reach: the model, for example."""
     route: Callable[[Envelope], str | None] | None = None
     """Whose session a message belongs to; None: to none that could be."""
 

@@ -32,7 +32,9 @@ class Conversation(NamedTuple):
     """A conversation up to its last whole turn."""
 
     opening: Opening
-    turns: tuple[Turn, ...]
+    turns: tuple[Turn, ...] = ()
+    last: str = ""
+    """The provider's id of its last answer."""
 
 
 def is_kept(answer: ModelAnswered) -> bool:
@@ -44,7 +46,7 @@ def with_turn(conversation: Conversation, asked: AskModel, answer: ModelAnswered
     """The conversation after an answer; unchanged by one that is not kept."""
     if not is_kept(answer):
         return conversation
-    return conversation._replace(turns=(*conversation.turns, Turn(asked.says, answer.content)))
+    return conversation._replace(turns=(*conversation.turns, Turn(asked.says, answer.content)), last=answer.message)
 
 
 # What is said.
@@ -142,7 +144,7 @@ def read_back(records: Iterable[Record], name: str) -> Conversation | None:
     beginning = asked.get(name)
     if beginning is None or beginning.opening is None:
         return None
-    conversation = Conversation(beginning.opening, ())
+    conversation = Conversation(beginning.opening)
     for identifier, ask in asked.items():
         if identifier in answers:
             conversation = with_turn(conversation, ask, answers[identifier])

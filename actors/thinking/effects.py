@@ -4,8 +4,8 @@ import msgspec
 
 from actors.core.effects import Effect
 from actors.core.results import Result
+from bus.ledger.amounts import Usage
 from protocol.subjects import Role
-from protocol.usage import Usage
 
 
 class Purpose(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class AskModel(Effect, frozen=True, kw_only=True):
     conversation: str = ""
     position: int = 0
     after: str = ""
-    """The provider's id of the model's last message: by that it can say why a cache was missed."""
+    """The provider's id of the model's last message, which tells what this follows, and why a cache was missed."""
     max_tokens: int = 0
     """How long the answer may be; 0: as the settings say."""
 

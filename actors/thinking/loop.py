@@ -197,13 +197,12 @@ def _heard(loop: Loop, rules: Rules, asked: AskModel, answer: ModelAnswered, eff
         loop,
         conversation=asked.conversation or effect,
         position=answer.position,
-        message=answer.message,
         turns=loop.turns + 1,
         tokens=answer.usage.prompt_tokens + answer.usage.output_tokens,
     )
     if not is_kept(answer):
         return _unkept(loop, asked, answer)
-    loop = replace(loop, cuts=0)
+    loop = replace(loop, message=answer.message, cuts=0)
     calls = calls_in(answer.content)
     if answer.stop_reason == "pause_turn":
         return _ask(loop, "") if loop.turns < rules.turns_max else _out_of_turns(loop, rules)

@@ -21,7 +21,7 @@ from actors.thinking.errors import (
     SpendLimitError,
     StoryBudgetError,
 )
-from protocol.usage import Usage
+from bus.ledger.amounts import Usage
 
 Transient = Literal[
     "rate_limited", "overloaded", "server_error", "unreachable", "timed_out", "stalled", "cut", "malformed"

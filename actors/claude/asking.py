@@ -1,0 +1,132 @@
+"""Asking the model for a turn: wait for the turn to call, hold what it can cost, call, try again or give up, settle.
+
+A turn is recorded whole or not at all. What a failed call may have cost is in the ledger, whatever becomes of the turn.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import structlog
+
+from actors.claude.limiter import Limiter
+from actors.claude.providers import Provider
+from actors.claude.purse import Purse, Wanted
+from actors.claude.transcripts import Transcripts
+from actors.claude.troubled import TroubleError
+from actors.errors import ServiceUnavailableError
+from actors.runtime.world import World
+from actors.thinking.effects import AskModel, ModelAnswered
+from actors.thinking.heard import Heard
+from actors.thinking.request import Profile, bytes_of, request_of
+from actors.thinking.troubles import Patience, Trouble, pause_after
+from protocol.subjects import Role
+
+SERVICE = "model"
+"""What a session waits for that suspends because the model is out of reach; its probe has the same name."""
+
+ANSWER_CHARACTERS_MAX = 180_000
+"""A longer answer has no room in a record; it is taken for one that was cut."""
+
+DEFAULT_RETRY_AFTER_SECONDS = 5.0
+"""Where a provider that refuses a call does not say for how long."""
+
+log = structlog.get_logger()
+
+
+class Caller(Protocol):
+    """Whoever can call the model: in production the SDK."""
+
+    async def call(self, provider: Provider, request: Mapping[str, Any]) -> Heard:
+        """Have one turn said; TroubleError whatever goes wrong."""
+
+    async def count(self, provider: Provider, request: Mapping[str, Any]) -> int:
+        """How many tokens a request has; TroubleError."""
+
+
+class Reach(NamedTuple):
+    """How to reach the model of a role, asked anew at every turn; what they raise is an error of the effect."""
+
+    provider: Callable[[Role], Provider]
+    profile: Callable[[Role], Profile]
+
+
+class Asking:
+    """Performs AskModel for the sessions of one process."""
+
+    def __init__(self, world: World, reach: Reach, caller: Caller, purse: Purse, patience: Patience) -> None:
+        self._world = world
+        self._reach = reach
+        self._caller = caller
+        self._purse = purse
+        self._patience = patience
+        self._transcripts = Transcripts(world)
+
+    async def ask(self, asked: AskModel) -> ModelAnswered:
+        """The model's next turn. ServiceUnavailableError: it is out of reach; other errors say what to do."""
+        before = await self._transcripts.before(asked)
+        provider, profile = self._reach.provider(asked.purpose.role), self._reach.profile(asked.purpose.role)
+        limiter = Limiter(self._world, provider.url)
+        began, tries = self._world.elapsed(), 0
+
+        def request(max_tokens: int) -> dict[str, Any]:
+            return request_of(before.conversation, asked.says, profile, asked.after, max_tokens)
+
+        async def count() -> int:
+            return await self._caller.count(provider, request(1))
+
+        wanted = Wanted(
+            asked=asked,
+            model=profile.model,
+            prompt_tokens_max=bytes_of(before.conversation, asked.says),
+            max_tokens=asked.max_tokens or profile.max_tokens,
+            seconds=self._patience.total_seconds,
+            count=count,
+        )
+        while True:
+            tries += 1
+            await limiter.wait(is_first=asked.opening is not None)
+            try:
+                heard = await self._call(provider, request, wanted)
+            except TroubleError as error:
+                await self._bear(error.trouble, limiter, tries, self._world.elapsed() - began)
+            else:
+                answer = _answer(asked, heard, before.position, tries)
+                self._transcripts.heard(asked, before, answer)
+                return answer
+
+    async def _call(self, provider: Provider, request: Callable[[int], dict[str, Any]], wanted: Wanted) -> Heard:
+        """One call, with what it costs held before and settled after it, however it ends."""
+        async with self._purse.paying(wanted) as bill:
+            heard = await bill.within(self._caller.call(provider, request(bill.max_tokens)))
+            bill.usage, bill.outcome, bill.miss_reason = heard.usage, heard.stop_reason, heard.miss_reason
+            return heard
+
+    async def _bear(self, trouble: Trouble, limiter: Limiter, tries: int, elapsed: float) -> None:
+        """Return when the call is to be tried again; raise what becomes of it otherwise."""
+        log.warning("model.trouble", kind=trouble.kind, said=trouble.said, request=trouble.request, tries=tries)
+        if trouble.error is not None:
+            raise trouble.error(str(trouble))
+        if trouble.kind == "rate_limited":
+            told = trouble.retry_after_seconds
+            seconds = DEFAULT_RETRY_AFTER_SECONDS if told is None else told
+            await limiter.slow_down(min(max(seconds, 0.0), self._patience.retry_after_seconds_max))
+        pause = pause_after(self._patience, trouble, tries, elapsed, self._world.chance())
+        if pause is None:
+            raise ServiceUnavailableError(SERVICE, f"{trouble} (tried {tries} times in {elapsed:.0f} s)")
+        await self._world.sleep(pause)
+
+
+def _answer(asked: AskModel, heard: Heard, position: int, tries: int) -> ModelAnswered:
+    is_too_long = len(heard.content) > ANSWER_CHARACTERS_MAX
+    return ModelAnswered(
+        conversation=asked.conversation or asked.id,
+        position=position,
+        message=heard.message,
+        model=heard.model,
+        stop_reason="max_tokens" if is_too_long else heard.stop_reason,
+        content="[]" if is_too_long else heard.content,
+        usage=heard.usage,
+        tries=tries,
+        miss_reason=heard.miss_reason,
+        detail=heard.detail,
+    )

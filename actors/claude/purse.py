@@ -1,0 +1,245 @@
+"""The purse: what a call can cost is held before it is made, and what it was is settled after it, however it ends."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from itertools import count
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from actors.claude.troubled import TroubleError
+from actors.runtime.world import World
+from actors.thinking.effects import AskModel, BudgetRaised, RaiseBudget
+from actors.thinking.errors import DayBudgetError, SpecBudgetError, StoryBudgetError
+from actors.thinking.troubles import Trouble
+from bus.ledger import (
+    Amount,
+    Ceilings,
+    Crossed,
+    PriceTable,
+    Raised,
+    Refusal,
+    Reserved,
+    Scope,
+    Settled,
+    Usage,
+    call_id,
+)
+from protocol.marks import message_id, parse_message_id
+from protocol.messages import BudgetWarning, Envelope
+from protocol.routing import address
+from protocol.subjects import Role
+
+ANSWER_TOKENS_MIN = 512
+"""What is left of a budget is used up when there is no room for an answer of so many tokens, or for so long a wait."""
+ANSWER_SECONDS_MIN = 10.0
+CLAMPS_MAX = 5
+"""How often a call is made smaller while others take what is left."""
+COUNT_MARGIN = 1.02
+"""The provider's count is its estimate."""
+BYTES_PER_TOKEN = 4
+"""For the estimate of a call of which nothing was heard."""
+
+ERRORS = {"story": StoryBudgetError, "spec": SpecBudgetError, "day": DayBudgetError}
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that somebody wants to make. `count` asks the provider how large the prompt is, which costs nothing."""
+
+    asked: AskModel
+    model: str
+    prompt_tokens_max: int
+    max_tokens: int
+    seconds: float
+    count: Callable[[], Awaitable[int]]
+
+
+class Bill:
+    """A call that may be made: how much it may say, how long it may take, and at its end what it was."""
+
+    def __init__(self, reserved: Reserved, max_tokens: int) -> None:
+        self.reserved = reserved
+        self.max_tokens = max_tokens
+        self.usage = Usage()
+        self.estimated = False
+        self.outcome = ""
+        self.miss_reason = ""
+
+    async def within(self, call: Awaitable[T]) -> T:
+        """What the call comes to; TroubleError if it takes longer than it may."""
+        seconds = self.reserved.hold.milliseconds / 1000
+        try:
+            async with asyncio.timeout(seconds):
+                return await call
+        except TimeoutError as error:
+            said = f"no whole answer within {seconds:.0f} s"
+            raise TroubleError(Trouble(kind="timed_out", said=said, reached=True)) from error
+
+
+class Purse:
+    """What the sessions of one process may spend."""
+
+    def __init__(self, world: World, role: Role, ceilings: Ceilings, prices: PriceTable) -> None:
+        self._world = world
+        self._role = role
+        self._ceilings = ceilings
+        self._prices = prices
+        self._calls = count(1)
+        self._letters = count(1)
+        self._settling: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def paying(self, wanted: Wanted) -> AsyncIterator[Bill]:
+        """Hold what a call can cost while it is made. StoryBudgetError, SpecBudgetError, DayBudgetError: it may not."""
+        bill = await self._hold(wanted)
+        began = self._world.elapsed()
+        try:
+            yield bill
+        except TroubleError as error:
+            _estimate(bill, error.trouble, wanted)
+            await self._settle(bill, began)
+            raise
+        except BaseException:
+            # Given up from outside: nobody knows what it came to, and nobody can be waited for now.
+            settling = asyncio.ensure_future(self._settle_as_held(bill, began))
+            self._settling.add(settling)
+            settling.add_done_callback(self._settling.discard)
+            raise
+        else:
+            await self._settle(bill, began)
+
+    async def raise_ceiling(self, effect: RaiseBudget) -> BudgetRaised:
+        """Carry out a person's word; twice is once."""
+        now = self._world.now()
+        scope: Scope = "day" if effect.scope == "day" else "spec" if effect.scope == "spec" else "story"
+        raised = Raised(
+            id=effect.id,
+            scope=scope,
+            name=effect.name or now.date().isoformat(),
+            by="the person's answer",
+            at=now,
+            amount=Amount() if effect.once else self._ceilings.of(scope),
+            once=effect.once,
+        )
+        await self._world.bus.ledger.raise_ceiling(raised)
+        return BudgetRaised()
+
+    # Before a call.
+
+    async def _hold(self, wanted: Wanted) -> Bill:
+        call = call_id(wanted.asked.id, self._world.incarnation, next(self._calls))
+        clamps = 0
+        while True:
+            reserved = self._reserved(call, wanted)
+            answer = await self._world.bus.ledger.reserve(reserved, self._ceilings)
+            if not isinstance(answer, Refusal):
+                await self._tell(answer.crossed)
+                return Bill(answer.entry, wanted.max_tokens)
+            if clamps == CLAMPS_MAX:
+                raise ERRORS[answer.scope](answer.sentence)
+            wanted = await self._clamped(wanted, reserved, answer)
+            clamps += 1
+
+    def _reserved(self, call: str, wanted: Wanted) -> Reserved:
+        purpose, now = wanted.asked.purpose, self._world.now()
+        session, _ = parse_message_id(wanted.asked.id)
+        priced = self._prices.hold_for(wanted.model, wanted.prompt_tokens_max, wanted.max_tokens, now.date())
+        hold = Amount(
+            microdollars=priced.microdollars,
+            tokens=wanted.prompt_tokens_max + wanted.max_tokens,
+            milliseconds=int(wanted.seconds * 1000),
+        )
+        return Reserved(
+            call=call,
+            effect=wanted.asked.id,
+            day=now.date(),
+            at=now,
+            hold=hold,
+            session=session,
+            story=purpose.story,
+            spec=purpose.spec,
+            role=purpose.role,
+            model=wanted.model,
+            priced=priced.priced,
+        )
+
+    async def _clamped(self, wanted: Wanted, reserved: Reserved, refusal: Refusal) -> Wanted:
+        """The call as small as what is left wants it; the prompt is counted, for its size in bytes is far too much."""
+        prompt = min(wanted.prompt_tokens_max, int(await wanted.count() * COUNT_MARGIN) + 1)
+        room = (await self._world.bus.ledger.read()).room(reserved.scopes, self._ceilings)
+        tokens = self._prices.max_tokens_within(room, wanted.model, prompt, reserved.day)
+        max_tokens = wanted.max_tokens if tokens is None else min(wanted.max_tokens, tokens)
+        seconds = wanted.seconds if room.milliseconds is None else min(wanted.seconds, room.milliseconds / 1000)
+        if max_tokens < min(ANSWER_TOKENS_MIN, wanted.max_tokens) or seconds < ANSWER_SECONDS_MIN:
+            raise ERRORS[refusal.scope](refusal.sentence)
+        return msgspec.structs.replace(wanted, prompt_tokens_max=prompt, max_tokens=max_tokens, seconds=seconds)
+
+    # After it.
+
+    async def _settle(self, bill: Bill, began: float) -> None:
+        reserved = bill.reserved
+        priced = self._prices.price_of(reserved.model, bill.usage, reserved.day)
+        settled = Settled(
+            call=reserved.call,
+            at=self._world.now(),
+            usage=bill.usage,
+            microdollars=priced.microdollars,
+            milliseconds=self._milliseconds_since(began),
+            estimated=bill.estimated,
+            priced=priced.priced,
+            price_version=priced.version,
+            miss_reason=bill.miss_reason,
+            outcome=bill.outcome,
+        )
+        await self._tell(await self._world.bus.ledger.settle(settled, self._ceilings))
+
+    async def _settle_as_held(self, bill: Bill, began: float) -> None:
+        held = Settled(
+            call=bill.reserved.call,
+            at=self._world.now(),
+            microdollars=bill.reserved.hold.microdollars,
+            milliseconds=self._milliseconds_since(began),
+            estimated=True,
+            priced=bill.reserved.priced,
+            price_version=self._prices.version,
+            outcome="given up",
+        )
+        await self._tell(await self._world.bus.ledger.settle(held, self._ceilings))
+
+    def _milliseconds_since(self, began: float) -> int:
+        return max(0, round((self._world.elapsed() - began) * 1000))
+
+    async def _tell(self, crossed: Iterable[Crossed]) -> None:
+        """Exactly one process is told of each threshold: it tells everybody."""
+        for each in crossed:
+            log.warning("budget.crossed", scope=each.scope, name=each.name, kind=each.kind, percent=each.percent)
+            payload = msgspec.convert(each, BudgetWarning, from_attributes=True)
+            letter = self._letter(payload, self._world.now())
+            await self._world.bus.post.send(self._world.bus.post.seal(letter))
+
+    def _letter(self, payload: BudgetWarning, now: datetime) -> Envelope:
+        sender = address(self._role, f"purse-{self._world.incarnation}")
+        return Envelope(
+            id=message_id(sender, next(self._letters), 0),
+            kind="EVENT",
+            sender=sender,
+            recipient=sender,
+            payload=payload,
+            sent_at=now,
+        )
+
+
+def _estimate(bill: Bill, trouble: Trouble, wanted: Wanted) -> None:
+    """What a call that failed may have cost: nothing if the model never heard of it."""
+    bill.outcome = trouble.kind
+    if not trouble.reached:
+        return
+    bill.estimated = True
+    bill.usage = trouble.usage or Usage(input_tokens=wanted.prompt_tokens_max // BYTES_PER_TOKEN)
