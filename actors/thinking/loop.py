@@ -201,7 +201,7 @@ def _heard(loop: Loop, rules: Rules, asked: AskModel, answer: ModelAnswered, eff
         tokens=answer.usage.prompt_tokens + answer.usage.output_tokens,
     )
     if not is_kept(answer):
-        return _unkept(loop, asked, answer)
+        return _unkept(loop, asked, answer) if loop.turns < rules.turns_max else _out_of_turns(loop, rules)
     loop = replace(loop, message=answer.message, cuts=0)
     calls = calls_in(answer.content)
     if answer.stop_reason == "pause_turn":
