@@ -146,7 +146,7 @@ def go_on(loop: Loop, purpose: Purpose, *texts: str) -> Move:
     )
     first, *others = texts
     said = result_block(loop.unanswered, first) if loop.unanswered else text_block(first)
-    return _ask(fresh, render(said, *map(text_block, others)))
+    return _ask(fresh, render(said, _place(purpose), *map(text_block, others)))
 
 
 def refuse_end(loop: Loop, rules: Rules, call: ToolCall, reason: str) -> Move:
@@ -156,14 +156,14 @@ def refuse_end(loop: Loop, rules: Rules, call: ToolCall, reason: str) -> Move:
 
 
 def _begin(loop: Loop, opening: Opening, texts: tuple[str, ...]) -> Move:
-    purpose = loop.purpose
-    place = " ".join(f"{name}={value}" for name, value in _place(purpose) if value)
-    says = render(text_block(f"callboard: {place}"), *map(text_block, texts))
-    return Move(loop, (AskModel(purpose=purpose, says=says, opening=opening),))
+    says = render(_place(loop.purpose), *map(text_block, texts))
+    return Move(loop, (AskModel(purpose=loop.purpose, says=says, opening=opening),))
 
 
-def _place(purpose: Purpose) -> tuple[tuple[str, str], ...]:
-    return ("role", purpose.role), ("state", purpose.state), ("story", purpose.story), ("spec", purpose.spec)
+def _place(purpose: Purpose) -> Block:
+    """Where the model is, for itself and for whoever reads along."""
+    facts = {"role": purpose.role, "state": purpose.state, "story": purpose.story, "spec": purpose.spec}
+    return text_block(" ".join(["callboard:", *(f"{name}={value}" for name, value in facts.items() if value)]))
 
 
 # What happens.

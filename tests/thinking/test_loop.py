@@ -300,7 +300,8 @@ def test_who_changes_nothing_for_long_is_stopped_where_something_should_change()
     for n, tree in enumerate(["a", "b", "b", "b"]):
         performance.answer(("edit", {"n": n}))
         performance.run(f"{n}", tree=tree)
-    assert performance.standing == Working()
+    assert performance.running == []
+    assert performance.only(AskModel)
     performance.answer(("edit", {"n": 5}))
     performance.run("5", tree="b")
 
@@ -456,6 +457,7 @@ def test_feedback_answers_the_call_that_ended_the_work_before() -> None:
 
     assert performance.told == [
         {"type": "tool_result", "tool_use_id": "s-1.1/1/0-0", "content": "The tests fail."},
+        {"type": "text", "text": "callboard: role=coder state=CODING story=s-1 spec=todo"},
         {"type": "text", "text": "Mend them."},
     ]
     assert performance.loop.turns == 0
