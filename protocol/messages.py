@@ -311,14 +311,14 @@ class HealthChanged(Payload, frozen=True, kw_only=True):
 
 
 class BudgetWarning(Payload, frozen=True, kw_only=True):
-    """PM, architect or coder: so many percent of a ceiling are spent; dollars and minutes in millionths and ms."""
+    """Whoever makes calls: since one of its calls so many percent of a ceiling are spent, in the unit of its kind."""
 
-    scope: str
+    scope: Literal["story", "spec", "day"]
     name: str
-    kind: str
+    kind: Literal["dollars", "tokens", "minutes"]
     percent: Natural
-    spent: Natural
-    ceiling: Natural
+    spent: float
+    ceiling: float
 
 
 # Control.
@@ -403,7 +403,6 @@ AnyPayload = (
     | SupervisorGaveUp
     | SessionStuck
     | HealthChanged
-    | BudgetWarning
     | Cancel
     | Restore
     | Pause
@@ -413,6 +412,7 @@ AnyPayload = (
     | Stop
     | Recover
     | Recycle
+    | BudgetWarning
 )
 
 

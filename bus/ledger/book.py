@@ -6,7 +6,7 @@ effect is tried again by another process counts as spent, because the call may h
 
 import msgspec
 
-from bus.ledger.amounts import NOTHING, Amount, Usage
+from bus.ledger.amounts import NOTHING, Amount
 from bus.ledger.ceilings import Ceilings, Crossed, Refusal, Room, crossed, raised
 from bus.ledger.entries import Entry, Raised, Reserved, Scope, Settled
 
@@ -236,8 +236,3 @@ class Book:
                 account, raised=account.raised + entry.amount, passes=account.passes + entry.once
             )
         return UNCHANGED
-
-
-def usage_of(closed: Closed) -> Usage:
-    """The tokens of a call that is over; nothing is known of one that was never settled."""
-    return Usage() if closed.settled is None else closed.settled.usage

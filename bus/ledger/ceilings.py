@@ -5,6 +5,7 @@ import msgspec
 from bus.ledger.amounts import NOTHING, Amount, Measure, amount_of, in_units
 from bus.ledger.entries import Scope
 from bus.settings.model import Budget
+from protocol.messages import BudgetWarning
 
 PERCENTS = (80, 95, 100)
 """Where a warning is given; at the last the work takes its way for an exhausted budget."""
@@ -80,7 +81,19 @@ class Crossed(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """For a person."""
         spent, ceiling = spelled(self.kind, self.spent), spelled(self.kind, self.ceiling)
-        return f"{self.scope} {self.name} has spent {spent} of {ceiling}: over {self.percent} %"
+        return f"{self.scope} {self.name} has spent {spent} of {ceiling}: {self.percent} % or more"
+
+    @property
+    def warning(self) -> BudgetWarning:
+        """What is said of it on the bus."""
+        return BudgetWarning(
+            scope=self.scope,
+            name=self.name,
+            kind=self.kind,
+            percent=self.percent,
+            spent=in_units(self.kind, self.spent),
+            ceiling=in_units(self.kind, self.ceiling),
+        )
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):

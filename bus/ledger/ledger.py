@@ -131,7 +131,7 @@ class Ledger:
         book = self._known()
         repeats = wanted.repeats or book.hold_of(wanted.effect) is not None
         entry = msgspec.structs.replace(wanted, repeats=repeats, passes=book.passes(wanted, ceilings))
-        data, expected = encode(entry), book.sequence
+        data, expected = _encoded(entry), book.sequence
         # Each try has an id of its own: brokers differ in what they say of a used one.
         message_id = f"{wanted.call}/{expected}"
         try:
@@ -197,7 +197,7 @@ class Ledger:
         return self._book
 
     async def _publish(self, entry: Entry, message_id: str) -> int:
-        data, headers = encode(entry), {MESSAGE_ID: message_id}
+        data, headers = _encoded(entry), {MESSAGE_ID: message_id}
         return (await surely(lambda: self._broker.publish(self._subject, data, headers))).sequence
 
     async def _catch_up(self) -> None:
@@ -233,6 +233,13 @@ class Ledger:
         if book.sequence - self._saved >= ENTRIES_BETWEEN and self._last and self._last.sequence == book.sequence:
             self._saved = book.sequence
             await self._checkpoints.save(book, self._last)
+
+
+def _encoded(entry: Entry) -> bytes:
+    """The bytes of an entry; msgspec.ValidationError if nobody could read them, which would be ours to mend."""
+    data = encode(entry)
+    _entry.decode(data)
+    return data
 
 
 def read_entry(message: Message) -> Entry | None:

@@ -16,6 +16,7 @@ from bus.ledger.book import UNCHANGED, Account, Change, Place
 from bus.ledger.checkpoint import Checkpoint
 from bus.ledger.entries import LedgerEntry, Raised
 from protocol.codec import encode
+from protocol.messages import BudgetWarning
 from tests.contract.calls import ALLOWED, DAY, NOW, a_hold, a_raise, the_cost
 
 PLACES: tuple[Place, ...] = (("story", "s-1"), ("spec", "todo"), ("day", "2026-01-02"))
@@ -256,7 +257,10 @@ def test_a_raised_ceiling_is_crossed_at_its_own_thresholds() -> None:
     crossed = book.add(the_cost(second, 70), 5).crossed(ALLOWED)
 
     assert [(each.percent, each.spent, each.ceiling) for each in crossed] == [(80, 160, 200)]
-    assert crossed[0].sentence == "story s-1 has spent $0.0002 of $0.0002: over 80 %"
+    assert crossed[0].sentence == "story s-1 has spent $0.0002 of $0.0002: 80 % or more"
+    assert crossed[0].warning == BudgetWarning(
+        scope="story", name="s-1", kind="dollars", percent=80, spent=0.00016, ceiling=0.0002
+    )
 
 
 # What holds whatever happens.

@@ -48,9 +48,11 @@ def test_each_row_of_the_list(model: str, day: date, dollars: tuple[float, ...])
 def test_a_small_prompt_of_haiku_is_cheaper_and_what_is_cached_makes_it_large() -> None:
     small = dict.fromkeys(EACH, 25_000)
 
-    assert microdollars("claude-haiku-5-5", **small, output_tokens=1000) == 2500 + 3125 + 5000 + 250 + 500
+    assert microdollars("claude-haiku-5-5", TODAY, **small, output_tokens=1000) == 2500 + 3125 + 5000 + 250 + 500
     large = {**small, "cache_read_tokens": 25_001}
-    assert microdollars("claude-haiku-5-5", **large, output_tokens=1000) == 12_500 + 15_625 + 25_000 + 1251 + 2500
+    assert (
+        microdollars("claude-haiku-5-5", TODAY, **large, output_tokens=1000) == 12_500 + 15_625 + 25_000 + 1251 + 2500
+    )
 
 
 @pytest.mark.parametrize("model", ["claude-sonnet-5-5-20261007", "claude-sonnet-5-5-latest", "claude-sonnet-5-5"])

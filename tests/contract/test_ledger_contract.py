@@ -277,6 +277,17 @@ async def test_what_is_no_entry_is_passed_over_with_a_warning(world: World, nois
     assert {(each["event"], each["sequence"]) for each in logs} == {("ledger.entry_unreadable", noted.sequence)}
 
 
+async def test_what_nobody_could_read_is_not_written(world: World) -> None:
+    bus = await world.bus()
+
+    with pytest.raises(msgspec.ValidationError):
+        await bus.ledger.reserve(a_hold(microdollars=-1), ALLOWED)
+    with pytest.raises(msgspec.ValidationError):
+        await bus.ledger.raise_ceiling(a_raise(10, name=""))
+
+    assert await entries(bus) == []
+
+
 async def filled(world: World, monkeypatch: pytest.MonkeyPatch, calls: int = 6) -> Bus:
     """A ledger with some settled calls, an open one, and a checkpoint in between."""
     monkeypatch.setattr("bus.ledger.ledger.ENTRIES_BETWEEN", 4)

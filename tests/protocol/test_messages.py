@@ -80,6 +80,7 @@ PAYLOADS: list[m.AnyPayload] = [
     m.HealthChanged(service="model", healthy=False, error="overloaded"),
     m.Recover(session="main", reason="recovered"),
     m.Recycle(session="s-1.1", record=7, reason="no record for 2400 s"),
+    m.BudgetWarning(scope="story", name="s-1", kind="dollars", percent=80, spent=4.25, ceiling=5.0),
 ]
 
 
