@@ -1,5 +1,6 @@
 """The table of prices: each row of the list, what is not on it, and a person's own."""
 
+import re
 from datetime import date
 from pathlib import Path
 
@@ -157,3 +158,13 @@ def test_a_file_that_is_wrong_says_where_and_what(tmp_path: Path, text: str, exp
 def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"none\.toml"):
         load_prices(str(tmp_path / "none.toml"))
+
+
+def test_the_sample_in_the_documentation_can_be_used(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "budgets.md").read_text(encoding="utf-8")
+    (sample,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+
+    table = load_prices(written(tmp_path, sample))
+
+    usage = Usage(input_tokens=MILLION, output_tokens=MILLION)
+    assert table.price_of("local-7b", usage, TODAY) == Priced(microdollars=0, version=table.version, priced=True)

@@ -263,18 +263,17 @@ NOISE = [b"", b"not json", b"\xff\xfe", b'{"entry":"gossip"}', b'{"entry":"settl
 NOISE += [b'{"entry":"settled","call":"s-1.1/1/0#one#0","at":"2026-01-02T03:04:05Z","microdollars":1e99}', b"[" * 9999]
 
 
-@pytest.mark.parametrize("noise", NOISE, ids=range(len(NOISE)))
-async def test_what_is_no_entry_is_passed_over_with_a_warning(world: World, noise: bytes) -> None:
+async def test_what_is_no_entry_is_passed_over_with_a_warning(world: World) -> None:
     bus, other = await world.bus(), await world.bus()
     held = await reserve(bus, a_hold())
-    noted = await bus.broker.publish(world.subjects.ledger, noise)
+    noted = [(await bus.broker.publish(world.subjects.ledger, each)).sequence for each in NOISE]
 
     with capture_logs() as logs:
         await bus.ledger.settle(the_cost(held.entry), ALLOWED)
         await reserve(other, a_hold("s-1.1/2/0"))
 
     assert (await bus.ledger.read()).account("story", "s-1") == an_account(spent=10, held=10)
-    assert {(each["event"], each["sequence"]) for each in logs} == {("ledger.entry_unreadable", noted.sequence)}
+    assert {(each["event"], each["sequence"]) for each in logs} == {("ledger.entry_unreadable", n) for n in noted}
 
 
 async def test_what_nobody_could_read_is_not_written(world: World) -> None:
@@ -352,21 +351,18 @@ def noise(_: bytes) -> bytes:
     return b"\x00 not json"
 
 
-@pytest.mark.parametrize("spoil", [beyond, of_other_rules, of_another_history, noise])
-async def test_a_checkpoint_that_cannot_be_is_not_believed(
-    world: World, monkeypatch: pytest.MonkeyPatch, spoil: Any
-) -> None:
+async def test_a_checkpoint_that_cannot_be_is_not_believed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     bus = await filled(world, monkeypatch)
     posted = await bus.board.get(CHECKPOINT_KEY)
     assert posted is not None
     assert posted.value is not None
-    await bus.board.put(CHECKPOINT_KEY, spoil(posted.value))
 
-    with capture_logs() as logs:
-        book = await (await world.bus()).ledger.read()
-
-    assert book.totals() == (await folded(bus)).totals()
-    assert [each["event"].partition("_")[0] for each in logs] == ["ledger.checkpoint"]
+    for spoil in (beyond, of_other_rules, of_another_history, noise):
+        await bus.board.put(CHECKPOINT_KEY, spoil(posted.value))
+        with capture_logs() as logs:
+            book = await (await world.bus()).ledger.read()
+        assert book.totals() == (await folded(bus)).totals(), spoil.__name__
+        assert [each["event"].partition("_")[0] for each in logs] == ["ledger.checkpoint"], spoil.__name__
 
 
 async def test_the_ledger_can_be_followed(world: World) -> None:

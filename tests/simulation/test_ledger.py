@@ -5,10 +5,13 @@ import random
 
 import pytest
 
+from bus.broker import MESSAGE_ID
 from bus.bus import Bus
+from bus.fence import Fence
 from bus.ledger import Amount, Book, Ceilings, Crossed, Entry, Refusal
 from bus.ledger.entries import SCOPES
 from bus.memory import MemoryServer
+from bus.retrying import surely
 from bus.topology import apply_topology, plan_topology
 from protocol.subjects import Subjects
 from tests.contract.calls import a_hold, the_cost
@@ -102,3 +105,24 @@ def test_no_seed_makes_them_spend_too_much_or_store_a_call_twice(chunk: int) -> 
         assert len(reserved) == len(set(reserved)), f"seed {seed}"
         assert len(play.told) == len(set(play.told)), f"seed {seed}: {play.told}"
         assert play.refused, f"seed {seed}: nobody came near a ceiling"
+
+
+def test_without_the_fence_some_seed_spends_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the seeds above would prove nothing."""
+
+    async def append(fence: Fence, subject: str, data: bytes, message_id: str, _: int) -> int:
+        headers = {MESSAGE_ID: message_id}
+        return (await surely(lambda: fence._broker.publish(subject, data, headers))).sequence
+
+    monkeypatch.setattr(Fence, "append", append)
+
+    assert any(spends_too_much(seed) for seed in range(SEEDS))
+
+
+def spends_too_much(seed: int) -> bool:
+    book = Book()
+    for sequence, entry in enumerate(run_virtual(Play(seed).main), 1):
+        book.add(entry, sequence)
+        if over(book):
+            return True
+    return False
