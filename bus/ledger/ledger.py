@@ -14,7 +14,7 @@ import structlog
 
 from bus.board import Board
 from bus.broker import MESSAGE_ID, Broker, Message
-from bus.errors import FencedError, HistoryLostError, HoldOpenError, NotAcknowledgedError
+from bus.errors import BusError, FencedError, HistoryLostError, HoldOpenError, NotAcknowledgedError
 from bus.fence import Fence
 from bus.following import follow
 from bus.ledger.book import UNCHANGED, Book, Change
@@ -70,8 +70,8 @@ class Ledger:
         self._lock = asyncio.Lock()
         self._changes: dict[str, Change] = {}
         """What the entries did for which somebody here waits, by call."""
-        self._given_up: dict[str, Reserved] = {}
-        """Calls of which nobody here knows whether they are stored, by effect."""
+        self._owed: dict[str, Settled] = {}
+        """Settlements that were given up before they were confirmed, by call: the next reservation sees to them."""
 
     async def reserve(self, wanted: Reserved, ceilings: Ceilings) -> Reservation | Refusal:
         """Hold the most that a call can cost; only then may it be made, and whatever comes of it, it must be settled.
@@ -83,23 +83,23 @@ class Ledger:
             try:
                 return await self._reserve(wanted, ceilings)
             except asyncio.CancelledError:
-                self._given_up[wanted.effect] = wanted
+                # Stored or not, it was never made.
+                self._owed[wanted.call] = Settled(call=wanted.call, at=wanted.at, outcome=NEVER_MADE)
                 raise
             finally:
                 self._changes.pop(wanted.call, None)
 
     async def _reserve(self, wanted: Reserved, ceilings: Ceilings) -> Reservation | Refusal:
-        await self._settle_what_was_given_up(wanted)
+        await self._settle_what_is_owed(wanted)
         is_current, pause = self._book is None, PAUSE_SECONDS
         if is_current:
             await self._catch_up()
         self._changes[wanted.call] = UNCHANGED
         for _ in range(ATTEMPTS_MAX):
-            book = self._known()
             stored = self._stored(wanted, ceilings)
             if stored is not None:
                 return stored
-            refusal = book.refusal(wanted, ceilings)
+            refusal = self._refusal(wanted, ceilings)
             if refusal is None:
                 stored = await self._append(wanted, ceilings)
                 if stored is not None:
@@ -107,24 +107,29 @@ class Ledger:
                 await asyncio.sleep(random.uniform(0, pause))  # noqa: S311 -- spreads retries, protects nothing
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)
             elif is_current:
+                if isinstance(refusal, Reserved):
+                    raise HoldOpenError(wanted.call, refusal.call)
                 return refusal
-            # Others may have settled since we last looked: a refusal is only as good as what is known.
+            # Somebody may have settled since we last looked: a refusal is only as good as what is known.
             await self._catch_up()
             is_current = True
         raise NotAcknowledgedError(self._subject, f"others wrote {ATTEMPTS_MAX} times meanwhile")
 
     def _stored(self, wanted: Reserved, ceilings: Ceilings) -> Reservation | None:
-        """The hold, if it is stored already; HoldOpenError, if another of this process is.
+        """The hold, if it is stored already.
 
         One that another process has taken for lost meanwhile is stored all the same, and counts in full.
         """
-        change, found = self._changes[wanted.call], self._known().hold_of(wanted.effect)
+        change = self._changes[wanted.call]
         ours = change.opened or self._known().hold(wanted.call)
-        if ours is not None:
-            return Reservation(entry=ours, crossed=change.crossed(ceilings))
+        return None if ours is None else Reservation(entry=ours, crossed=change.crossed(ceilings))
+
+    def _refusal(self, wanted: Reserved, ceilings: Ceilings) -> Refusal | Reserved | None:
+        """Why it may not be stored: a ceiling, or a hold of this very process that is open."""
+        found = self._known().hold_of(wanted.effect)
         if found is not None and found.incarnation == wanted.incarnation:
-            raise HoldOpenError(wanted.call, found.call)
-        return None
+            return found
+        return self._known().refusal(wanted, ceilings)
 
     async def _append(self, wanted: Reserved, ceilings: Ceilings) -> Reservation | None:
         """Store the hold behind all that is known; None if somebody was faster."""
@@ -141,30 +146,39 @@ class Ledger:
         change = book.add(entry, sequence)
         return Reservation(entry=entry, crossed=change.crossed(ceilings))
 
-    async def _settle_what_was_given_up(self, wanted: Reserved) -> None:
-        """A call whose caller was cancelled may be held: it was never made, and what it holds is free."""
-        for effect, entry in list(self._given_up.items()):
-            if entry.call != wanted.call:
-                await self._publish(Settled(call=entry.call, at=entry.at, outcome=NEVER_MADE), f"{entry.call}/settled")
-            del self._given_up[effect]
+    async def _settle_what_is_owed(self, wanted: Reserved) -> None:
+        self._owed.pop(wanted.call, None)
+        for call, settled in list(self._owed.items()):
+            await self._catch_up_to(await self._publish(settled, f"{call}/settled"))
+            self._owed.pop(call, None)
 
     async def settle(self, settled: Settled, ceilings: Ceilings) -> tuple[Crossed, ...]:
         """Say what a call was, in place of its hold; returns the thresholds that this entry has crossed.
 
         Of all processes exactly the one that settles is told of them, once. Waits out any outage. A call settles once:
-        again, unknown, or already counted as repeated, it changes nothing.
+        again, unknown, or already counted as repeated, it changes nothing. What is cancelled here is said again before
+        the next reservation.
         """
         if self._book is None:
             await self.read()  # else a checkpoint that has this entry already could hide what it has crossed
         self._changes.setdefault(settled.call, UNCHANGED)
         try:
-            sequence = await self._publish(settled, f"{settled.call}/settled")
+            sequence = await self._settle(settled)
             async with self._lock:
                 await self._catch_up_to(sequence)
                 await self._save_now_and_then()
                 return self._changes.pop(settled.call, UNCHANGED).crossed(ceilings)
         finally:
             self._changes.pop(settled.call, None)
+
+    async def _settle(self, settled: Settled) -> int:
+        try:
+            sequence = await self._publish(settled, f"{settled.call}/settled")
+        except (asyncio.CancelledError, BusError):
+            self._owed[settled.call] = settled
+            raise
+        self._owed.pop(settled.call, None)
+        return sequence
 
     async def raise_ceiling(self, raised: Raised) -> Book:
         """Record a person's word; the same `id` again changes nothing. Returns the book with it."""

@@ -1,6 +1,7 @@
 """The ledger: holds behind one fence, settlements that count once, and a checkpoint that is no truth."""
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -194,30 +195,67 @@ async def test_a_process_has_one_open_call_of_an_effect_and_the_same_call_again_
     assert len(await entries(bus)) == 3
 
 
-async def test_a_call_whose_caller_was_cancelled_holds_nothing_once_the_next_is_reserved(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bus = await world.bus()
+def hang_once(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Let the next publish be stored and never answered; the event says that it is stored."""
     publish, stored = bus.broker.publish, asyncio.Event()
 
-    async def slow(subject: str, data: bytes, headers: dict[str, str] | None = None) -> Acknowledged:
+    async def hangs(subject: str, data: bytes, headers: dict[str, str] | None = None) -> Acknowledged:
         answer = await publish(subject, data, headers)
         if not stored.is_set():
             stored.set()
             await asyncio.Event().wait()
         return answer
 
-    monkeypatch.setattr(bus.broker, "publish", slow)
-    reserving = asyncio.create_task(bus.ledger.reserve(a_hold(), ALLOWED))
-    await stored.wait()
-    reserving.cancel()
-    await asyncio.wait([reserving])
+    monkeypatch.setattr(bus.broker, "publish", hangs)
+    return stored
+
+
+async def cancelled(work: Coroutine[Any, Any, Any], when: asyncio.Event) -> None:
+    """Begin something and cancel it once `when` is set."""
+    task = asyncio.create_task(work)
+    await when.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_a_call_whose_caller_was_cancelled_holds_nothing_once_the_next_is_reserved(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    bus = await world.bus()
+    await cancelled(bus.ledger.reserve(a_hold(), ALLOWED), hang_once(bus, monkeypatch))
+    if is_known:
+        assert (await bus.ledger.read()).account("story", "s-1") == an_account(held=10)
 
     await reserve(bus, a_hold(attempt=1, microdollars=100))
 
     outcomes = [getattr(stored.entry, "outcome", "") async for stored in bus.ledger.read_entries()]
     assert outcomes == ["", NEVER_MADE, ""]
     assert (await bus.ledger.read()).account("story", "s-1") == an_account(held=100)
+
+
+async def test_the_same_call_again_after_it_was_cancelled_is_the_same_hold(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = await world.bus()
+    await cancelled(bus.ledger.reserve(a_hold(), ALLOWED), hang_once(bus, monkeypatch))
+
+    await reserve(bus, a_hold())
+
+    assert await entries(bus) == ["Reserved s-1.1/1/0#one#0"]
+
+
+async def test_a_settlement_that_was_cancelled_is_said_before_the_next_reservation(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = await world.bus()
+    held = await reserve(bus, a_hold(microdollars=100))
+    await cancelled(bus.ledger.settle(the_cost(held.entry, 40), ALLOWED), hang_once(bus, monkeypatch))
+
+    await reserve(bus, a_hold(attempt=1, microdollars=60))
+
+    assert (await bus.ledger.read()).account("story", "s-1") == an_account(spent=40, held=60)
 
 
 async def test_a_person_raises_a_ceiling_once_however_often_it_is_said(world: World) -> None:

@@ -30,6 +30,7 @@ class Play:
     """Processes that call, settle and die; whoever dies is followed by another that tries the same effect again."""
 
     def __init__(self, seed: int) -> None:
+        random.seed(seed)  # pauses between tries are drawn from there
         self.chance = random.Random(seed)
         self.server = MemoryServer(fence_first=self.chance.random() < 0.5)
         self.told: list[tuple[str, str, int]] = []
