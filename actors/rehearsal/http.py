@@ -131,6 +131,8 @@ class Connection:
         self._writer.close()
 
     async def _whole(self, head: h11.Request) -> Request:
+        if not head.http_version.startswith(b"1."):
+            raise NotHttpError(505, "HTTP Version Not Supported")
         self._is_head = head.method == b"HEAD"
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
         if int(headers.get("content-length", 0)) > BODY_BYTES_MAX:
