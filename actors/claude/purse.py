@@ -220,8 +220,7 @@ class Purse:
         """Exactly one process is told of each threshold: it tells everybody."""
         for each in crossed:
             log.warning("budget.crossed", scope=each.scope, name=each.name, kind=each.kind, percent=each.percent)
-            payload = msgspec.convert(each, BudgetWarning, from_attributes=True)
-            letter = self._letter(payload, self._world.now())
+            letter = self._letter(each.warning, self._world.now())
             await self._world.bus.post.send(self._world.bus.post.seal(letter))
 
     def _letter(self, payload: BudgetWarning, now: datetime) -> Envelope:

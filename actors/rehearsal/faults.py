@@ -142,6 +142,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ""
     model: str = ""
     is_streamed: bool = False
+    is_refused: bool = False
+    """Whether it will not be answered anyway, so that nothing can break in its answer."""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,6 +222,7 @@ def fits(fault: Fault, facts: Facts) -> bool:
         and fault.state in ("", facts.state)
         and fault.model in ("", facts.model)
         and (fault.kind not in STREAM_ONLY or facts.is_streamed)
+        and (fault.kind not in IN_BODY or not facts.is_refused)
     )
 
 

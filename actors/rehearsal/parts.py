@@ -55,7 +55,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Returned(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds when the last message has such a result: of this tool, with such a text (a pattern to search for)."""
+    """Holds when such a result has just come: of this tool, with such a text (a pattern to search for)."""
 
     tool: str = ""
     text: str = ""
@@ -76,8 +76,8 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True):
 class Cue(msgspec.Struct, frozen=True, kw_only=True):
     """When to say what; whatever is left out fits always.
 
-    `after` is a pattern to search for in what the user says last, or a result that came back; `turns` is how often
-    the assistant has spoken before.
+    `after` is a pattern to search for in what the user has just said, or a result that has just come; `turns` is how
+    often the assistant has spoken before.
     """
 
     says: Answer | Callable[[Scene], Answer | None]

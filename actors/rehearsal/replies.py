@@ -28,8 +28,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What the journal says of it, beside what it knows of the request."""
     said: str = ""
     """What a person should read at once."""
-    begins: Callable[[], None] | None = None
-    """To be called when its first byte is sent."""
+    begins: Callable[[float], None] | None = None
+    """To be called with the time at which its first byte is sent."""
 
 
 def data_reply(value: Any, headers: Mapping[str, str]) -> Reply:

@@ -40,9 +40,9 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Json, ...]
     """As they were sent."""
     text: str
-    """What the user says in the last message; empty when that has only results."""
+    """What the user has said since the assistant last spoke, without the line above; empty when only results came."""
     results: tuple[ToolResult, ...]
-    """The results in the last message, in its order."""
+    """The results that have come since then."""
     history: tuple[ToolResult, ...]
     """The results in all of the conversation, the last one last."""
     turns: int
@@ -60,8 +60,8 @@ def read_scene(prompt: Prompt) -> Scene:
         for mark in _MARK.findall(text):
             words.update(_WORD.findall(mark))
     history = tuple(_results(prompt))
-    last = prompt.turns[-1]
-    count = sum(block.get("type") == "tool_result" for block in last.blocks)
+    heard = _since_the_assistant(prompt)
+    count = sum(block["type"] == "tool_result" for block in heard)
     return Scene(
         role=words.get("role", ""),
         story=words.get("story", ""),
@@ -71,11 +71,17 @@ def read_scene(prompt: Prompt) -> Scene:
         system=prompt.system_text(),
         tools=tuple(tool["name"] for tool in prompt.tools),
         messages=tuple(prompt.body["messages"]),
-        text=text_of(last.blocks) if last.role != "assistant" else "",
+        text=_MARK.sub("", text_of(heard)).strip(),
         results=history[len(history) - count :],
         history=history,
         turns=sum(turn.role == "assistant" for turn in prompt.turns),
     )
+
+
+def _since_the_assistant(prompt: Prompt) -> list[Json]:
+    """What the user sent since then, in one message or several; a system message in between changes nothing."""
+    spoke = max((at for at, turn in enumerate(prompt.turns) if turn.role == "assistant"), default=-1)
+    return [block for turn in prompt.turns[spoke + 1 :] if turn.role == "user" for block in turn.blocks]
 
 
 def _spoken(prompt: Prompt) -> Iterator[str]:

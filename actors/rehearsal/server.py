@@ -142,23 +142,13 @@ class Rehearsal:
             await connection.answer(reply.status, reply.headers, reply.body)
             return
         heard = self._stage.hear(request, self._next_id())
-        now = self._clock()
-        await asyncio.sleep(self._faults.delay_seconds(heard.facts, now))
+        await asyncio.sleep(self._faults.delay_seconds(heard.facts, self._clock()))
         fault = self._faults.take(heard.facts, self._clock())
         if fault is None or fault.kind in IN_BODY:
-            reply = self._answer(heard)
+            reply = self._stage.answer(heard, self._clock())
             await self._send(connection, heard, reply, fault if reply.status == 200 else None)
         else:
             await self._fail(connection, heard, fault)
-
-    def _answer(self, heard: Heard) -> Reply:
-        """The answer of the stage; a bug of ours or of a part's is answered, and shown."""
-        try:
-            return self._stage.answer(heard, self._clock())
-        except Exception as error:
-            log.exception("call.failed", request_id=heard.request_id)
-            refused = RefusedError(f"{type(error).__name__} in the rehearsal: {error}", status=500, kind="api_error")
-            return error_reply(refused, heard.request_id, common_headers(heard.request_id, self._clock()))
 
     # Faults.
 
@@ -174,7 +164,7 @@ class Rehearsal:
                 await connection.until_gone()
                 raise Gone
             case "slow_first_byte":
-                reply = self._answer(heard)
+                reply = self._stage.answer(heard, self._clock())
                 await asyncio.sleep(fault.delay_seconds)
                 await self._send(connection, heard, reply, fault)
             case _:
@@ -185,7 +175,7 @@ class Rehearsal:
         """Send an answer, as far as it comes."""
         self._note(heard, reply.status, fault, reply)
         if reply.begins is not None:
-            reply.begins()
+            reply.begins(self._clock())
         if fault is None or fault.kind not in IN_BODY:
             await _send_whole(connection, reply)
         elif reply.events:

@@ -1,4 +1,4 @@
-"""The stage: what is made of a request, from its bytes to its answer. No input, no output; the time is given.
+"""The stage: what is made of a request, from its bytes to its answer. No input and no output but a log; time is given.
 
 First a request is heard: whose it is, what it asks, and what is wrong with it. Then the server decides what goes wrong
 on demand; if nothing does, the request is answered.
@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import msgspec
+import structlog
 
 from actors.rehearsal import events
 from actors.rehearsal.cache import Cache, read_blocks
@@ -30,6 +31,8 @@ MESSAGES, COUNT, MODELS = "/v1/messages", "/v1/messages/count_tokens", "/v1/mode
 METHODS = {MESSAGES: "POST", COUNT: "POST", MODELS: "GET"}
 ENDPOINTS = {MESSAGES: "messages", COUNT: "count_tokens", MODELS: "models"}
 PAGE_MAX = 1000
+log = structlog.get_logger()
+
 NESTING = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -76,25 +79,27 @@ class Stage:
                 heard = msgspec.structs.replace(heard, facts=_first_facts(endpoint, body))
                 return self._read(heard, body)
         except RefusedError as error:
-            return msgspec.structs.replace(heard, refused=error)
+            return _refused(heard, error)
+        except Exception as error:  # a bug of ours: no request may end the connection
+            log.exception("call.failed", request_id=request_id)
+            return _refused(heard, _failed(error))
         return heard
 
     def answer(self, heard: Heard, now: float) -> Reply:
-        """The answer to a request. Raises nothing that a request or a part can be blamed for."""
+        """The answer to a request. Raises nothing."""
         headers = common_headers(heard.request_id, now)
         try:
-            if heard.refused is not None:
-                raise heard.refused
-            if heard.facts.endpoint == "models":
-                return data_reply(self._list_models(heard.request), headers)
-            assert heard.prompt is not None
-            if heard.facts.endpoint == "count_tokens":
-                return data_reply({"input_tokens": count_prompt(heard.prompt)}, headers)
-            return self._play(heard, heard.prompt, now, headers)
-        except RefusedError as error:
-            reply = error_reply(error, heard.request_id, headers)
-            conversation = getattr(error.__cause__, "conversation", "")
-            return msgspec.structs.replace(reply, said=f"{error}\n{conversation}" if conversation else "")
+            error = heard.refused
+            if error is None:
+                return self._answer(heard, now, headers)
+        except RefusedError as refused:
+            error = refused
+        except Exception as bug:  # as above
+            log.exception("call.failed", request_id=heard.request_id)
+            error = _failed(bug)
+        conversation = getattr(error.__cause__, "conversation", "")
+        reply = error_reply(error, heard.request_id, headers)
+        return msgspec.structs.replace(reply, said=f"{error}\n{conversation}" if conversation else "")
 
     # Hearing.
 
@@ -136,6 +141,14 @@ class Stage:
 
     # Answering.
 
+    def _answer(self, heard: Heard, now: float, headers: Mapping[str, str]) -> Reply:
+        if heard.facts.endpoint == "models":
+            return data_reply(self._list_models(heard.request), headers)
+        assert heard.prompt is not None
+        if heard.facts.endpoint == "count_tokens":
+            return data_reply({"input_tokens": count_prompt(heard.prompt)}, headers)
+        return self._play(heard, heard.prompt, now, headers)
+
     def _play(self, heard: Heard, prompt: Prompt, now: float, headers: Mapping[str, str]) -> Reply:
         model, scene = heard.model, heard.scene
         assert model is not None
@@ -150,7 +163,7 @@ class Stage:
         previous = (prompt.body.get("diagnostics") or {}).get("previous_message_id")
         why = self._memory.explain(heard.whose, previous, fingerprint, accounting.read_tokens) if previous else None
 
-        def begins() -> None:
+        def begins(now: float) -> None:
             self._cache.begin(heard.whose, model, accounting, now)
             self._memory.remember(heard.whose, composed.id, fingerprint)
 
@@ -172,6 +185,15 @@ class Stage:
                 raise RefusedError(f"model: {name}", status=404, kind="not_found_error")
             return self._models[name].describe()
         return _page(list(self._models.values()), parse_qs(query))
+
+
+def _refused(heard: Heard, error: RefusedError) -> Heard:
+    facts = msgspec.structs.replace(heard.facts, is_refused=True)
+    return msgspec.structs.replace(heard, facts=facts, refused=error)
+
+
+def _failed(error: Exception) -> RefusedError:
+    return RefusedError(f"{type(error).__name__} in the rehearsal: {error}", status=500, kind="api_error")
 
 
 def _names_model(path: str) -> bool:

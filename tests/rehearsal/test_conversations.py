@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.rehearsal.http import Request
@@ -43,7 +43,7 @@ def send(stage: Stage, messages: list[Body], max_tokens: int, display: str) -> t
     request = Request(method="POST", target="/v1/messages", headers=HEADERS, body=json.dumps(body).encode())
     reply = stage.answer(stage.hear(request, "req_1"), 0.0)
     if reply.begins is not None:
-        reply.begins()
+        reply.begins(0.0)
     return reply.status, json.loads(reply.body)
 
 
@@ -122,6 +122,49 @@ def test_a_thought_does_not_fit_another_past(script: list[Answer], data: st.Data
 
     assert status == 400
     assert "created in a different conversation" in refused["error"]["message"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every place in a body where something else could stand."""
+    keys = range(len(value)) if isinstance(value, list) else list(value) if isinstance(value, dict) else []
+    return [(value, key) for key in keys] + [place for key in keys for place in places(value[key])]
+
+
+@settings(max_examples=300)
+@given(JSON, st.data())
+def test_anything_in_any_place_is_answered_or_refused(anything: Any, data: st.DataObject) -> None:
+    stage, messages = play([Answer(thinking="Hm.", calls=(Call("run", {"a": [1]}),))], 1000, "omitted")
+    body: Body = copy.deepcopy(
+        {
+            "model": MODEL,
+            "max_tokens": 1000,
+            "messages": messages,
+            "system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": "1h"}}],
+            "tools": [TOOL, OTHER],
+            "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+            "thinking": {"type": "adaptive", "display": "omitted"},
+            "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {}}},
+            "metadata": {"user_id": "callboard: role=pm"},
+            "diagnostics": {"previous_message_id": "msg_1"},
+            "stop_sequences": ["x"],
+            "cache_control": {"type": "ephemeral"},
+            "speed": "standard",
+        }
+    )
+    holder, key = data.draw(st.sampled_from(places(body)))
+    holder[key] = anything
+
+    request = Request(method="POST", target="/v1/messages", headers=HEADERS, body=json.dumps(body).encode())
+    reply = stage.answer(stage.hear(request, "req_1"), 0.0)
+
+    assert reply.status in (200, 400, 404), reply.body
 
 
 def _as_list(content: Any) -> list[Any]:

@@ -21,7 +21,7 @@ from actors.rehearsal.models import Model
 from actors.rehearsal.prompt import Json, thinking_type
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
+_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _CHOICES: dict[str, dict[str, Any]] = {
     "auto": {"disable_parallel_tool_use": a_boolean},
     "any": {"disable_parallel_tool_use": a_boolean},
