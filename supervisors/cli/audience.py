@@ -13,7 +13,7 @@ from rich.live import Live
 from bus.bus import Bus
 from bus.cli.output import one_line, say, show_json
 from bus.errors import BusError
-from supervisors.company.reign import Audience
+from supervisors.company.audience import Audience
 from supervisors.core.standing import ChildStanding, Standing
 from supervisors.views.company import render
 from supervisors.views.overview import gather

@@ -26,10 +26,11 @@ from supervisors.cli.app import app
 from supervisors.cli.audience import Announced, Announcer, Lines, Screen, Teller
 from supervisors.cli.company import look_for_modules_in
 from supervisors.cli.screen import is_terminal
+from supervisors.company.audience import Audience
 from supervisors.company.company import Outcome
 from supervisors.company.evidence import put_aside
 from supervisors.company.place import find_place
-from supervisors.company.reign import Audience, Reign
+from supervisors.company.reign import Reign
 from supervisors.errors import AlreadyRunningError, NoProbeError, SupervisorError
 
 SUPERVISOR_LOG = "supervisor.log"

@@ -1,4 +1,4 @@
-"""The company: one supervisor's process at work, from an open bus until nobody runs any more.
+"""The company: one supervisor's process at work, from an open bus until nobody runs any more, nor will.
 
 Everything that happens is a change of the tree; after each the tree says what is to be done. Whatever takes time runs
 beside that and comes back as another change, so no decision waits for anything.
@@ -17,6 +17,7 @@ import structlog
 from actors.evidence import evidence_of, reason_of
 from actors.runtime.together import end_all
 from actors.runtime.world import World
+from bus.asks import Ask
 from bus.errors import BusClosedError, BusError
 from bus.settings import Settings
 from protocol.codec import encode
@@ -24,6 +25,8 @@ from protocol.messages import ActorExited, AnyPayload, Stop, SupervisorGaveUp
 from supervisors.clerk.clerk import Clerk
 from supervisors.clerk.handover import hand_over
 from supervisors.clerk.watchman import Watchman
+from supervisors.company.appeal import START_AGAIN, an_ask
+from supervisors.company.audience import Audience
 from supervisors.company.chronicle import Chronicle
 from supervisors.company.desk import SIZES, Change, Desk
 from supervisors.company.life import Death, Life
@@ -51,7 +54,7 @@ MakeLife = Callable[["Company", Child, float], Life]
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How it ended: everybody was stopped, or a supervisor's budget was used up and the root has given up."""
+    """How it ended: everybody was stopped, perhaps after the root had given up."""
 
     gave_up: bool = False
     misconfigured: tuple[str, ...] = ()
@@ -69,7 +72,7 @@ class Company:
         place: Place,
         make_life: MakeLife,
         *,
-        watch: Callable[[Standing], None],
+        audience: Audience,
     ) -> None:
         self._settings = settings
         self._world = world
@@ -77,7 +80,7 @@ class Company:
         self._office = office
         self._place = place
         self._make_life = make_life
-        self._watch = watch
+        self._audience = audience
         self._chronicle = Chronicle(world.bus, office)
         self._poster = Poster(world.now())
         self._tree: Tree
@@ -91,6 +94,8 @@ class Company:
         self._is_quick = False
         self._outcome: Outcome | None = None
         self._unposted = asyncio.Event()
+        self._appeals = 0
+        self._appeal: asyncio.Task[None] | None = None
 
     # What others may ask of it.
 
@@ -152,6 +157,7 @@ class Company:
     async def _decide(self) -> None:
         while self._outcome is None:
             self._tree, acts = trees.reconcile(self._tree, time.time(), self._world.chance())
+            self._heed()
             await self._remember()
             for act in acts:
                 self._act(act)
@@ -184,7 +190,7 @@ class Company:
             except OSError as error:
                 log.warning("counters.unwritten", reason=str(error))  # a full disk must not end the company
         self._counters = counters
-        self._watch(self._standing())
+        self._audience.show(self._standing())
         self._unposted.set()
 
     def _standing(self) -> Standing:
@@ -281,6 +287,27 @@ class Company:
 
     # When nothing helps.
 
+    def _heed(self) -> None:
+        """Nothing ends silently: as long as the root has given up a person is asked what now."""
+        if self._tree.gave_up and self._appeal is None:
+            self._appeals += 1
+            ask = an_ask(self._world, self._appeals)
+            self._audience.say(f"the company has stopped itself and waits for you: bus answer {ask.id} '{START_AGAIN}'")
+            self._appeal = self._spawn(self._ask(ask))
+        elif not self._tree.gave_up and self._appeal is not None:
+            self._appeal.cancel()
+            self._appeal = None
+
+    async def _ask(self, ask: Ask) -> None:
+        """Wait for the answer, however long it takes; what was settled otherwise nobody is to be asked any more."""
+        try:
+            await self._put_standing()  # whoever finds the ask finds the tree as it is
+            await self._bus.asks.put(ask)
+            answer = await self._bus.asks.wait(ask.id)
+            self._changes.put_nowait(trees.begin_anew if answer == START_AGAIN else trees.stop)
+        finally:
+            await self._bus.asks.withdraw(ask.id)
+
     def _last_reason(self, supervisor: str) -> str:
         """How the last of those below a supervisor has failed."""
         plan = next(each for each in walk(self._tree.plan) if each.name == supervisor)
@@ -321,12 +348,15 @@ class Company:
     async def _post(self) -> None:
         while True:
             self._unposted.clear()
-            await self._bus.board.put(STANDING, encode(self._standing()))
+            await self._put_standing()
             try:
                 async with asyncio.timeout(STANDING_SECONDS):
                     await self._unposted.wait()
             except TimeoutError:
                 continue
+
+    async def _put_standing(self) -> None:
+        await self._bus.board.put(STANDING, encode(self._standing()))
 
     # Tasks.
 
@@ -346,7 +376,7 @@ class Company:
 
         return asyncio.ensure_future(again_and_again())
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """What is done once."""
 
         async def once() -> None:
@@ -355,7 +385,9 @@ class Company:
             except Exception:
                 log.exception("company.part_failed", part=getattr(work, "__qualname__", str(work)))
 
-        self._tasks = [*(task for task in self._tasks if not task.done()), asyncio.ensure_future(once())]
+        task = asyncio.ensure_future(once())
+        self._tasks = [*(each for each in self._tasks if not each.done()), task]
+        return task
 
 
 def _nothing(tree: Tree) -> Tree:

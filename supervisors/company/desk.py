@@ -10,7 +10,7 @@ import structlog
 from bus.bus import Bus
 from bus.settings import Settings
 from protocol.codec import encode
-from protocol.messages import Restart, Scale, Stop
+from protocol.messages import Envelope, Restart, Scale, Stop
 from protocol.routing import address
 from protocol.subjects import ALL
 from supervisors.core import tree as trees
@@ -18,6 +18,7 @@ from supervisors.core.planning import plan_of, scale
 from supervisors.core.plans import Child, Supervisor, walk
 from supervisors.core.tree import Tree
 from supervisors.errors import ScaleError
+from supervisors.office import SUPERVISOR
 
 log = structlog.get_logger()
 
@@ -61,7 +62,7 @@ class Desk:
                 case Scale(role=role, size=size):
                     await self._scale(role, size)
                 case Restart():
-                    self._change(partial(self._restart, envelope.recipient, envelope.sent_at))
+                    self._change(partial(self._restart, envelope))
                 case Stop() if is_for_company(envelope.recipient):
                     self._change(trees.stop)
             self._heard = signal.generation
@@ -74,20 +75,25 @@ class Desk:
             return
         await self._bus.board.put(SIZES, encode(self._sizes))
         plan = plan_of(self._settings, self._sizes)
-        self._change(lambda tree: trees.replan(tree, plan))
+        self._change(lambda tree: trees.begin_anew(trees.replan(tree, plan)))
 
     def _was_just_born(self, name: str, sent_at: datetime) -> bool:
         """Whether a child has begun anew since it was said; much later, only a clock was set."""
         born = self._born.get(name, sent_at)
         return timedelta() < born - sent_at < timedelta(seconds=JUST_SECONDS)
 
-    def _restart(self, recipient: str, sent_at: datetime, tree: Tree) -> Tree:
-        """Have those begin anew who are meant, but for whoever has done so since it was said."""
+    def _restart(self, said: Envelope, tree: Tree) -> Tree:
+        """Have those begin anew who are meant, but for whoever has done so since it was said.
+
+        A person who wants that of anybody wants it of all, where the root gives up; the watchman's word is no person's.
+        """
+        if trees.gives_up(tree):
+            return tree if said.sender == SUPERVISOR else trees.begin_anew(tree)
         for plan in walk(tree.plan):
             if isinstance(plan, Supervisor):
-                if recipient == address("supervisor", plan.name):
+                if said.recipient == address("supervisor", plan.name):
                     return trees.restart(tree, plan.name)
-            elif _is_meant(plan, recipient) and not self._was_just_born(plan.name, sent_at):
+            elif _is_meant(plan, said.recipient) and not self._was_just_born(plan.name, said.sent_at):
                 tree = trees.restart(tree, plan.name)
         return tree
 

@@ -10,7 +10,7 @@ import msgspec
 from supervisors.company.life import Death, Life
 from supervisors.core.plans import Child, Plan, Supervisor
 from supervisors.core.standing import ChildStanding, Standing, SupervisorStanding
-from supervisors.core.tree import Tree, is_closed
+from supervisors.core.tree import Tree
 from supervisors.core.watch import Known
 
 
@@ -61,7 +61,7 @@ class Poster:
                 add(child, plan.name, watch.children[child.name] if watch else Known())
 
         root = tree.plan
-        add(root, "", Known(phase="ready" if not is_closed(tree) else "over"))
+        add(root, "", Known(phase="over" if tree.gave_up else "ready"))
         return Standing(
             host=socket.gethostname(),
             pid=os.getpid(),

@@ -19,22 +19,18 @@ from actors.redaction import remember_secrets
 from actors.runtime.together import until_first
 from actors.runtime.world import RealWorld
 from bus import server
-from bus.asks import Ask
-from bus.bus import Bus
 from bus.opening import open_bus, server_folder
 from bus.settings import Loaded, environment_secrets, settings_secrets
-from protocol.messages import Restart, Scale, Stop
 from protocol.subjects import Subjects
+from supervisors.company.audience import Audience
 from supervisors.company.company import Company, Outcome
 from supervisors.company.crown import Crown
-from supervisors.company.desk import is_for_company
 from supervisors.company.life import ActorLife, BrokerLife, Life, TaskLife
 from supervisors.company.place import Place, find_place
 from supervisors.core.health import HealthPolicy
 from supervisors.core.patience import Patience
 from supervisors.core.planning import plan_of
 from supervisors.core.plans import Child, walk
-from supervisors.core.standing import Standing
 from supervisors.health.monitor import Monitor
 from supervisors.health.probes import Probe, find_probes
 from supervisors.office import Office
@@ -42,7 +38,6 @@ from supervisors.processes.fresh import FreshNursery
 from supervisors.processes.nursery import Soil, ZygoteNursery, reap_strangers
 from supervisors.processes.orders import Order
 from supervisors.processes.running import Nursery
-from supervisors.views.outlook import GAVE_UP
 
 log = structlog.get_logger()
 
@@ -51,23 +46,8 @@ LEAVE_SECONDS = 5.0
 REAP_SECONDS = 5.0
 PATIENCE_SECONDS = 1.0
 WAITING = "waiting for the actors of an earlier supervisor, which finish what they have in hand"
-START_AGAIN = "start again"
-STOP = "stop"
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Audience:
-    """Whoever wants to know how it goes: what is said of the start and the end, and how the tree stands."""
-
-    def say(self, text: str) -> None:
-        """A sentence for a person."""
-
-    def show(self, standing: Standing) -> None:
-        """The tree stands so now."""
-
-    def opened(self, bus: Bus) -> None:
-        """The bus is there."""
 
 
 class Reign:
@@ -84,9 +64,7 @@ class Reign:
         self._nursery: Nursery
         self._company: Company | None = None
         self._main: asyncio.Task[Any] | None = None
-        self._stopping = asyncio.Event()
         self._told: list[signal.Signals] = []
-        self._asked = 0
 
     @property
     def told(self) -> signal.Signals | None:
@@ -115,7 +93,6 @@ class Reign:
 
     def _hear(self, number: signal.Signals) -> None:
         self._told.append(number)
-        self._stopping.set()
         if self._company is None:
             assert self._main is not None
             self._main.cancel()
@@ -174,44 +151,21 @@ class Reign:
         await crown.take()
         self._nursery = self._make_nursery(lock)
         try:
-            outcome: Outcome = await until_first(self._companies(world), crown.keep(), self._reap())
+            outcome: Outcome = await until_first(self._run_company(world), crown.keep(), self._reap())
         finally:
             await self._nursery.close()
         await until_first(crown.lay_down(), world.sleep(LEAVE_SECONDS))
         return outcome
 
-    async def _companies(self, world: RealWorld) -> Outcome:
-        """One company after the other: each next one because a person said so, when nothing else helped."""
+    async def _run_company(self, world: RealWorld) -> Outcome:
         office = Office(world)
-        while True:
-            make_life = partial(self._make_life, world, office)
-            self._company = Company(self._settings, world, office, self._place, make_life, watch=self._audience.show)
-            if self._stopping.is_set():
-                self._company.stop()
-            outcome = await self._company.run()
-            if not outcome.gave_up or self._stopping.is_set() or await self._ask(world) != START_AGAIN:
-                await self._company.leave()
-                return outcome
-            await asyncio.to_thread(self._place.forget_counters)
-
-    async def _ask(self, world: RealWorld) -> str:
-        """Nothing exits silently: a person is asked what now, and waited for."""
-        self._asked += 1
-        ask = Ask(
-            id=f"supervisor.{world.incarnation}.{GAVE_UP}-{self._asked}",
-            question="The company has stopped, because its processes failed again and again. Start it again?",
-            context="`supervisor why` with the name of a process says how it has failed.",
-            choices=(START_AGAIN, STOP),
-            asked_at=world.now(),
-        )
-        self._audience.say(f"the company has stopped itself and waits for you: bus answer {ask.id} '{START_AGAIN}'")
-        answer: str | None = await until_first(_answer_to(world, ask), _signalled_answer(world), self._until_told())
-        # Where it was answered that changes nothing; where it was settled otherwise nobody is to be asked any more.
-        await until_first(world.bus.asks.withdraw(ask.id), world.sleep(LEAVE_SECONDS))
-        return answer or STOP
-
-    async def _until_told(self) -> None:
-        await self._stopping.wait()
+        make_life = partial(self._make_life, world, office)
+        self._company = Company(self._settings, world, office, self._place, make_life, audience=self._audience)
+        if self._told:
+            self._company.stop()
+        outcome = await self._company.run()
+        await self._company.leave()
+        return outcome
 
     async def _reap(self) -> None:
         while True:
@@ -261,24 +215,6 @@ class Reign:
             hung_seconds=chosen.hung_seconds,
             stop_seconds=self._orphan_seconds,
         )
-
-
-async def _answer_to(world: RealWorld, ask: Ask) -> str:
-    """What a person says, however long it takes; perhaps there is no broker yet by which it could be asked."""
-    await world.bus.asks.put(ask)
-    return await world.bus.asks.wait(ask.id)
-
-
-async def _signalled_answer(world: RealWorld) -> str:
-    """What a person says by a signal instead: who wants somebody to begin anew wants the company to."""
-    heard = await world.bus.control.generation()
-    async for said in world.bus.control.overhear(heard):
-        match said.envelope.payload:
-            case Restart() | Scale():
-                return START_AGAIN
-            case Stop() if is_for_company(said.envelope.recipient):
-                return STOP
-    raise AssertionError("signals never end")
 
 
 def _have_room_for_files() -> None:

@@ -12,6 +12,9 @@ STANDING = "supervisor.standing"
 ROOT_LEASE = "supervisor.root"
 """The lease of the one supervisor that is at work."""
 
+GAVE_UP = "gave-up"
+"""Stands in the id of the ask by which a company that has given up wants to know what now."""
+
 
 class ChildStanding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One process, or what else runs: `actor` is its address, `coder.coder-1`, where it is an actor."""
@@ -26,7 +29,7 @@ class ChildStanding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     since: Instant | None = None
     """When it came to its phase."""
     starts: int = 0
-    """How often it was started, since the company was opened first."""
+    """How often it was started, since the company was opened first; that grows also when the tree begins anew."""
     failures: int = 0
     """How often it has failed since then: crashed, hung, not become ready, or been cut off."""
     last_way: Way | None = None
@@ -60,3 +63,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     closing: bool = False
     supervisors: tuple[SupervisorStanding, ...] = ()
     children: tuple[ChildStanding, ...] = ()
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether its root has ended everybody, and the supervisor stays to ask what now."""
+        return any(not each.parent and each.phase == "over" for each in self.supervisors)

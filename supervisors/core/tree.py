@@ -10,7 +10,7 @@ import msgspec
 
 from supervisors.core import watch as one
 from supervisors.core.plans import Child, Plan, Supervisor, walk
-from supervisors.core.watch import ALIVE, Counters, Known, Watch, Way
+from supervisors.core.watch import Counters, Known, Watch, Way
 
 replace = msgspec.structs.replace
 
@@ -22,6 +22,10 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     watches: dict[str, Watch]
     counters: Mapping[str, Counters] = {}
     """What the predecessors of those that are not at work have counted."""
+    gave_up: bool = False
+    """Whether the root has given up and everybody has ended: it rests until a person has said what now."""
+    begins_anew: bool = False
+    """Whether somebody has said so: as soon as everybody has ended it is planted again."""
 
 
 class StartChild(msgspec.Struct, frozen=True):
@@ -43,14 +47,14 @@ class Wake(msgspec.Struct, frozen=True):
 
 
 class GaveUp(msgspec.Struct, frozen=True):
-    """A supervisor was over its budget: its children have ended, and its parent decides."""
+    """A supervisor was over its budget: its children have ended, and its parent decides; above the root, a person."""
 
     name: str
     failures: int
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """Nobody runs any more: the company was told to stop, or its root has given up."""
+    """Nobody runs any more, and nobody will: the company was told to stop, perhaps after its root had given up."""
 
     gave_up: bool
 
@@ -92,6 +96,11 @@ def replan(tree: Tree, plan: Supervisor) -> Tree:
     plans = {each.name: each for each in walk(plan) if isinstance(each, Supervisor)}
     watches = {name: one.replan(watch, plans[name]) for name, watch in tree.watches.items() if name in plans}
     return replace(tree, plan=plan, watches={**tree.watches, **watches})
+
+
+def begin_anew(tree: Tree) -> Tree:
+    """Somebody wants a company whose root gives up, or has given up, to go on; any other does so anyway."""
+    return replace(tree, begins_anew=True) if gives_up(tree) else tree
 
 
 def stop(tree: Tree) -> Tree:
@@ -158,20 +167,34 @@ class _Round:
         self._tree = _with(replace(self._tree, counters=counters), watch)
 
     def _close(self, name: str, *, gave_up: bool) -> None:
-        """A supervisor is done. Its parent hears so; what a root that gave up does next is for a person to say."""
-        is_root = name == self._tree.plan.name
-        if is_root and Closed(gave_up) in self._acts:
+        """A supervisor is done, and its parent hears so."""
+        if name == self._tree.plan.name:
+            self._close_root(gave_up=gave_up)
             return
         if gave_up:
-            self._acts.append(GaveUp(name, len(self._tree.watches[name].failures)))
-        if is_root:
-            self._acts.append(Closed(gave_up))
-            return
+            self._acts.append(_gave_up(self._tree, name))
         counters = {**self._tree.counters, name: one.begun_anew(one.counters_of(self._tree.watches[name]))}
         watches = {other: watch for other, watch in self._tree.watches.items() if other != name}
         way: Way = "crash" if gave_up else "asked"
         tree = replace(self._tree, watches=watches, counters=counters)
         self._tree = ended(tree, name, way, self._now, self._chance)
+
+    def _close_root(self, *, gave_up: bool) -> None:
+        """A root that gave up rests, and what comes next is for a person to say."""
+        if not gave_up:
+            closed = Closed(self._tree.gave_up)
+            self._acts += [] if closed in self._acts else [closed]
+            return
+        if not self._tree.gave_up:
+            self._acts.append(_gave_up(self._tree, self._tree.plan.name))
+            self._tree = replace(self._tree, gave_up=True)
+        if self._tree.begins_anew:
+            counters = {name: one.begun_anew(each) for name, each in counters_of(self._tree).items()}
+            self._tree = plant(self._tree.plan, counters)
+
+
+def _gave_up(tree: Tree, name: str) -> GaveUp:
+    return GaveUp(name, len(tree.watches[name].failures))
 
 
 def _ready_supervisors(tree: Tree, now: float) -> Tree:
@@ -189,10 +212,9 @@ def _is_there(known: Known) -> bool:
 # Finding one's way.
 
 
-def is_closed(tree: Tree) -> bool:
-    """Whether nobody runs, and nobody will."""
-    root = tree.watches[tree.plan.name]
-    return bool(root.closing) and not any(known.phase in ALIVE for known in root.children.values())
+def gives_up(tree: Tree) -> bool:
+    """Whether the root is over its budget: everybody ends, or has ended already."""
+    return tree.watches[tree.plan.name].closing == "give_up"
 
 
 def parent_of(tree: Tree, name: str) -> Watch | None:

@@ -7,12 +7,9 @@ from bus.cli.output import counted, moment, one_line
 from protocol.machine import DONE, ERROR, SUSPEND
 from protocol.machines import MACHINES
 from supervisors.core.recycling import Errand
-from supervisors.core.standing import ChildStanding, SupervisorStanding
+from supervisors.core.standing import GAVE_UP, ChildStanding, SupervisorStanding
 from supervisors.views.overview import Actor, Overview
 from supervisors.views.sessions import Seen
-
-GAVE_UP = "gave-up"
-"""Stands in the id of the ask by which a company that has stopped itself wants to know what now."""
 
 
 def outlook(

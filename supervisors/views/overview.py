@@ -76,8 +76,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def gave_up(self) -> bool:
         """Whether the root of the tree has ended everybody, and its supervisor stays to say so."""
-        roots = self.standing.supervisors if self.standing and self.running else ()
-        return any(not root.parent and root.phase == "over" for root in roots)
+        return self.running and self.standing is not None and self.standing.gave_up
 
 
 async def gather(bus: Bus) -> Overview:

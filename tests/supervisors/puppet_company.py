@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from actors.runtime.world import RealWorld
+from bus.asks import Ask
 from bus.bus import Bus
 from bus.settings.model import Settings, Supervision
 from bus.settings.tree import Actor, TreeText
 from protocol.messages import AnyPayload, Envelope, Story
+from supervisors.company.audience import Audience
 from supervisors.company.company import Company, Outcome
 from supervisors.company.life import ActorLife, Life
 from supervisors.company.place import Place, orphans
@@ -23,6 +25,7 @@ from supervisors.processes.nursery import Soil, ZygoteNursery
 from supervisors.processes.orders import Order
 from supervisors.views.history import events
 from tests.supervisors import puppets
+from tests.supervisors.owner import eventually
 
 SECONDS_MAX = 30.0
 STOP_SECONDS = 15.0
@@ -39,6 +42,17 @@ def a_puppet(name: str, restart: Restart = "permanent", part: str = PUPPET) -> A
 def a_bystander(name: str, restart: Restart = "permanent", part: str = IDLE) -> Actor:
     """Somebody who does nothing, and takes no story."""
     return Actor(name=name, runs="architect", id=name, part=part, restart=restart)
+
+
+class Eyes(Audience):
+    """See how the tree stands."""
+
+    def __init__(self) -> None:
+        self.standing: Standing | None = None
+
+    def show(self, standing: Standing) -> None:
+        """Look."""
+        self.standing = standing
 
 
 class PuppetCompany:
@@ -58,7 +72,7 @@ class PuppetCompany:
         self._nursery: ZygoteNursery
         self.company: Company
         self.ended: asyncio.Task[Outcome]
-        self.standing: Standing | None = None
+        self._eyes = Eyes()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["PuppetCompany"]:
@@ -74,7 +88,7 @@ class PuppetCompany:
             )
         )
         world = RealWorld(self.bus)
-        self.company = Company(self._settings, world, Office(world), self.place, self._make_life, watch=self._watch)
+        self.company = Company(self._settings, world, Office(world), self.place, self._make_life, audience=self._eyes)
         self.ended = asyncio.ensure_future(self.company.run())
         try:
             yield self
@@ -99,8 +113,10 @@ class PuppetCompany:
         )
         return ActorLife(self._nursery, order, self.patience.pop(child.name, self._patience), now)
 
-    def _watch(self, standing: Standing) -> None:
-        self.standing = standing
+    @property
+    def standing(self) -> Standing | None:
+        """How the tree was last said to stand."""
+        return self._eyes.standing
 
     # What a test sees.
 
@@ -127,6 +143,22 @@ class PuppetCompany:
         """How a child stands now."""
         assert self.standing is not None
         return child_of(self.standing, name)
+
+    async def asked(self) -> Ask:
+        """Wait until the company asks a person; gives the ask."""
+
+        async def look() -> Ask | None:
+            return next(iter(await self.bus.asks.open()), None)
+
+        return await eventually("the company asks something", look)
+
+    async def until_nobody_is_asked(self) -> None:
+        """Wait until no ask is open."""
+
+        async def look() -> bool | None:
+            return not await self.bus.asks.open() or None
+
+        await eventually("nobody is asked any more", look)
 
     async def recorded(self) -> list[AnyPayload]:
         """What the supervisor has recorded until now."""

@@ -414,15 +414,19 @@ async def test_when_nothing_helps_a_person_is_asked_and_the_company_goes_on_with
             ask = await office.asked("gave-up")
             status = await owner.supervisor("status")
             await owner.bus("answer", ask, "start again")
-            second = await office.again("pm", first)
-            os.kill(second, signal.SIGKILL)
-            await office.asked("gave-up")
-            again = await owner.supervisor("restart", "pm")
-            os.kill((await office.pids())["pm"], signal.SIGKILL)
-            await office.answer("gave-up", "stop")
+            os.kill(await office.again("pm", first), signal.SIGKILL)
+            await office.asked("gave-up-2")
+            again = await owner.supervisor("restart", "health")
+            os.kill(await office.again("pm", 0), signal.SIGKILL)
+            await office.asked("gave-up-3")
+            grown = await owner.supervisor("scale", "coder=2")
+            pids = await office.pids()
+            os.kill(pids["pm"], signal.SIGKILL)
+            await office.answer("gave-up-4", "stop")
         done = await command.end()
 
-    assert (status.code, again.code) == (5, 0), again.err
+    assert (status.code, again.code, grown.code) == (5, 0, 0), again.err + grown.err
+    assert {"coder-1", "coder-2"} < set(pids)
     assert f"the company has stopped itself and waits for you: bus answer {ask} 'start again'" in done.err
     assert done.code == 5
     assert owner.processes() == []

@@ -22,8 +22,9 @@ from supervisors.cli.company import signal as send_signal
 from supervisors.company.company import Outcome
 from supervisors.core.patience import Patience
 from supervisors.core.plans import Restart, Strategy
-from supervisors.core.standing import ChildStanding, Standing
+from supervisors.core.standing import STANDING, ChildStanding, Standing
 from supervisors.core.watch import Way
+from supervisors.views.overview import read_standing
 from tests.contract.world import nats_world
 from tests.nats_server import NatsServer
 from tests.supervisors import puppets
@@ -187,6 +188,8 @@ async def test_over_its_budget_a_supervisor_ends_all_of_its_own_and_its_parent_d
         before = await company.until_settled()
         after = await company.until_again("weak", killed(company, "weak"))
         killed(company, "weak")
+        await company.until("it has given up", lambda now: now.gave_up)
+        company.company.stop()
         outcome = await company.ended
         given_up = [each for each in await company.recorded() if isinstance(each, SupervisorGaveUp)]
 
@@ -199,6 +202,47 @@ async def test_over_its_budget_a_supervisor_ends_all_of_its_own_and_its_parent_d
         SupervisorGaveUp(name="group", failures=1, reason="weak: killed by SIGKILL"),
         SupervisorGaveUp(name="company", failures=2, reason="weak: killed by SIGKILL"),
     ]
+
+
+async def test_whoever_is_asked_what_now_finds_the_tree_as_it_is(
+    make: Callable[..., PuppetCompany], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The board is as slow as it likes."""
+    async with make(a_bystander("weak"), failures_max=0).running() as company:
+        await company.until_settled()
+        put = company.bus.board.put
+
+        async def put_slowly(key: str, value: bytes) -> int:
+            await asyncio.sleep(TICK_SECONDS if key == STANDING else 0.0)
+            return await put(key, value)
+
+        monkeypatch.setattr(company.bus.board, "put", put_slowly)
+        killed(company, "weak")
+        ask = await company.asked()
+        standing = await read_standing(company.bus)
+
+    assert ask.choices == ("start again", "stop")
+    assert standing is not None
+    assert (standing.gave_up, child_of(standing, "weak").pid) == (True, 0)
+
+
+@pytest.mark.parametrize("recipient", ["architect.weak", "architect.all", "supervisor.other"])
+async def test_a_company_that_has_given_up_begins_anew_when_anybody_is_to(
+    make: Callable[..., PuppetCompany], recipient: str
+) -> None:
+    async with make(a_bystander("weak"), a_bystander("other"), failures_max=0).running() as company:
+        before = await company.until_settled()
+        killed(company, "weak")
+        await company.asked()
+        await send_signal(company.bus, RestartSignal(reason="a person asked for it"), recipient)
+        after = await company.until("all begin anew", lambda now: not now.gave_up and is_settled(now))
+        await company.until_nobody_is_asked()
+        killed(company, "weak")
+        again = await company.asked()
+
+    assert [fate(child_of(before, name), child_of(after, name)) for name in ("weak", "other")] == 2 * ["started again"]
+    assert counted(after) == (0, {"weak": (2, 1), "other": (2, 0)})
+    assert again.id.endswith("-2")
 
 
 async def test_a_company_that_is_closed_while_a_child_is_left_alone_does_not_start_it(

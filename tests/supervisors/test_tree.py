@@ -15,9 +15,9 @@ from supervisors.core.tree import (
     TreeAct,
     Wake,
     became_ready,
+    begin_anew,
     counters_of,
     ended,
-    is_closed,
     known,
     plant,
     reconcile,
@@ -92,6 +92,14 @@ class Play:
         return found.phase if found else "unknown"
 
 
+def a_company_that_has_given_up() -> Play:
+    play = Play(a_plan())
+    for _ in range(4):
+        play.end("coder-1", "crash")
+    play.log.clear()
+    return play
+
+
 def test_the_company_is_started_in_order_and_stopped_in_reverse() -> None:
     play = Play(a_plan())
     assert play.log == ["+broker", "+pm", "+architect", "+coder-1", "+coder-2"]
@@ -101,7 +109,6 @@ def test_the_company_is_started_in_order_and_stopped_in_reverse() -> None:
     play.tree = stop(play.tree)
 
     assert play.go_on() == ["-coder-2", "-coder-1", "-architect", "-pm", "-broker", "closed"]
-    assert is_closed(play.tree)
 
 
 def test_a_supervisor_is_waited_for_until_all_of_its_children_are_ready() -> None:
@@ -140,9 +147,61 @@ def test_when_that_does_not_help_the_root_gives_up_and_says_so() -> None:
         play.end("coder-1", "crash")
 
     assert play.end("coder-1", "crash") == [
-        "-coder-2", "coders gave up", "-architect", "-pm", "-broker", "company gave up", "gave up",
+        "-coder-2", "coders gave up", "-architect", "-pm", "-broker", "company gave up",
     ]  # fmt: skip
-    assert is_closed(play.tree)
+    assert play.tree.gave_up
+    assert play.go_on()[6:] == []
+
+
+def test_a_company_that_has_given_up_begins_anew_with_whole_budgets_and_goes_on_counting_its_children() -> None:
+    play = a_company_that_has_given_up()
+
+    play.tree = begin_anew(play.tree)
+
+    assert play.go_on() == ["+broker", "+pm", "+architect", "+coder-1", "+coder-2"]
+    assert not play.tree.gave_up
+    counters = counters_of(play.tree)
+    assert [each.failures for each in counters.values()] == [(), (), ()]
+    assert counters["coders"].children == {"coder-1": Count(starts=5, failures=4), "coder-2": Count(starts=3)}
+
+
+def test_who_wants_it_to_begin_anew_while_it_gives_up_need_not_say_so_again() -> None:
+    play = Play(a_plan())
+    for _ in range(3):
+        play.end("coder-1", "crash")
+    play.is_willing = False
+    play.end("coder-1", "crash")
+    assert play.end("coder-2", "asked") == ["coders gave up", "-architect", "-pm"]
+    play.tree = begin_anew(play.tree)
+    for name in ("architect", "pm", "broker"):
+        play.end(name, "asked")
+
+    assert play.log == ["company gave up", "+broker"]
+
+
+def test_a_company_that_has_given_up_has_as_many_as_it_was_scaled_to_when_it_begins_anew() -> None:
+    play = a_company_that_has_given_up()
+    play.tree = replan(play.tree, a_plan(coders=3))
+    assert play.go_on() == []
+
+    play.tree = begin_anew(play.tree)
+
+    assert play.go_on()[-3:] == ["+coder-1", "+coder-2", "+coder-3"]
+
+
+def test_a_company_that_has_given_up_and_is_closed_says_both() -> None:
+    play = a_company_that_has_given_up()
+
+    play.tree = stop(play.tree)
+
+    assert play.go_on() == ["gave up"]
+
+
+def test_nobody_begins_anew_who_has_not_given_up() -> None:
+    play = Play(a_plan())
+
+    assert begin_anew(play.tree) == play.tree
+    assert begin_anew(stop(play.tree)) == stop(play.tree)
 
 
 def test_counters_go_on_in_the_next_tree() -> None:
@@ -240,6 +299,7 @@ happenings = st.lists(
         st.tuples(st.just("restart"), st.sampled_from((*NAMES, "agents", "coders")), st.none()),
         st.tuples(st.just("scale"), st.integers(0, 4), st.none()),
         st.tuples(st.just("later"), st.none(), st.none()),
+        st.tuples(st.just("anew"), st.none(), st.none()),
         st.tuples(st.just("stop"), st.none(), st.none()),
     ),
     max_size=40,
@@ -263,6 +323,8 @@ def test_whatever_happens_nobody_runs_twice_and_a_closed_company_has_nobody_left
             tree = restart(tree, name)
         elif what == "scale":
             tree = replan(tree, a_plan(coders=name))
+        elif what == "anew":
+            tree = begin_anew(tree)
         elif what == "stop":
             tree = stop(tree)
         now += 10.0 if what == "later" else 0.1
@@ -274,7 +336,7 @@ def test_whatever_happens_nobody_runs_twice_and_a_closed_company_has_nobody_left
             elif isinstance(act, StopChild):
                 assert act.name in running - told
                 told.add(act.name)
-            elif isinstance(act, Closed):
+            elif isinstance(act, Closed) or (isinstance(act, GaveUp) and act.name == tree.plan.name):
                 assert not running
         alive = {
             name
