@@ -25,7 +25,7 @@ from protocol.messages import ActorExited, AnyPayload, Stop, SupervisorGaveUp
 from supervisors.clerk.clerk import Clerk
 from supervisors.clerk.handover import hand_over
 from supervisors.clerk.watchman import Watchman
-from supervisors.company.appeal import START_AGAIN, an_ask
+from supervisors.company.appeal import START_AGAIN, an_ask, withdraw_earlier
 from supervisors.company.audience import Audience
 from supervisors.company.chronicle import Chronicle
 from supervisors.company.desk import SIZES, Change, Desk
@@ -122,6 +122,7 @@ class Company:
     async def run(self) -> Outcome:
         """Be the company until nobody runs any more."""
         self._counters = await asyncio.to_thread(self._place.read_counters)
+        await withdraw_earlier(self._bus)
         desk = Desk(self._bus, self._settings, self._changes.put_nowait, self._born)
         self._tree = trees.plant(plan_of(self._settings, await desk.open()), self._counters)
         policy = self._settings.supervisor

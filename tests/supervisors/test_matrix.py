@@ -7,12 +7,14 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from actors.exits import ActorExit
+from bus.asks import Ask
 from bus.bus import Bus
 from bus.settings.tree import Group, Member, TreeText
 from protocol.messages import ActorExited, SupervisorGaveUp
@@ -224,6 +226,19 @@ async def test_whoever_is_asked_what_now_finds_the_tree_as_it_is(
     assert ask.choices == ("start again", "stop")
     assert standing is not None
     assert (standing.gave_up, child_of(standing, "weak").pid) == (True, 0)
+
+
+async def test_what_a_killed_supervisor_has_asked_nobody_is_asked_any_more(
+    make: Callable[..., PuppetCompany],
+) -> None:
+    company = make(a_bystander("one"))
+    for identifier in ("supervisor.0123456789abcdef.gave-up-1", "supervisor.recycling.7", "architect.main.7.1"):
+        await company.bus.asks.put(Ask(id=identifier, question="What now?", asked_at=datetime.now(UTC)))
+    async with company.running():
+        await company.until_settled()
+        asks = await company.bus.asks.open()
+
+    assert {ask.id for ask in asks} == {"supervisor.recycling.7", "architect.main.7.1"}
 
 
 @pytest.mark.parametrize("recipient", ["architect.weak", "architect.all", "supervisor.other"])
