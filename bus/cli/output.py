@@ -58,12 +58,17 @@ def show(text: str) -> None:
 
 
 def show_json(value: Any) -> None:
-    """Print one value as a line of JSON; a file name that is no UTF-8 is escaped, for JSON cannot hold it."""
+    """Print one value as a line of JSON."""
+    show_bytes(json_line(value))
+
+
+def json_line(value: Any) -> bytes:
+    """One value as a line of JSON; a file name that is no UTF-8 is escaped, for JSON cannot hold it."""
     try:
         data = msgspec.json.encode(value)
     except UnicodeEncodeError:
         data = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
-    show_bytes(data + b"\n")
+    return data + b"\n"
 
 
 def _encodable(value: Any) -> Any:

@@ -1,18 +1,20 @@
 """Who watches a supervisor: a person at a terminal, a log, or the command that has started it in the background."""
 
 import asyncio
+import io
 import os
-from collections.abc import Callable
+import sys
 from contextlib import suppress
-from typing import Any
+from typing import Literal, TextIO, cast
 
 import msgspec
 from rich.console import Console
 from rich.live import Live
 
 from bus.bus import Bus
-from bus.cli.output import one_line, say, show_json
+from bus.cli.output import json_line, one_line
 from bus.errors import BusError
+from supervisors.cli.outlet import Outlet
 from supervisors.company.audience import Audience
 from supervisors.core.standing import ChildStanding, Standing
 from supervisors.views.company import render
@@ -23,6 +25,8 @@ REFRESH_SECONDS = 1.0
 
 def is_up(standing: Standing) -> bool:
     """Whether everybody who can be started is ready."""
+    if standing.closing:
+        return False
     phases = [*(each.phase for each in standing.supervisors), *(each.phase for each in standing.children)]
     return all(phase in ("ready", "over") for phase in phases)
 
@@ -30,25 +34,29 @@ def is_up(standing: Standing) -> bool:
 class Teller(Audience):
     """Says in a sentence what becomes of each child."""
 
-    def __init__(self, tell: Callable[[str], None] = say) -> None:
-        self._tell = tell
+    def __init__(self, outlet: Outlet | None = None) -> None:
+        self._outlet = outlet or _outlet_of(sys.stderr)
         self._last: dict[str, ChildStanding] = {}
         self._is_up = False
 
     def say(self, text: str) -> None:
         """A sentence of the supervisor's."""
-        self._tell(text)
+        self._outlet.write(_line(text))
+
+    def close(self) -> None:
+        """Have the rest of it read."""
+        self._outlet.close()
 
     def show(self, standing: Standing) -> None:
         """What is new since the last time."""
         for child in standing.children:
             sentence = _change(self._last.get(child.name), child)
             if sentence:
-                self._tell(sentence)
+                self.say(sentence)
         self._last = {child.name: child for child in standing.children}
-        if is_up(standing) and not self._is_up and not standing.closing:
-            self._is_up = True
-            self._tell(f"the company is up: {sum(1 for each in standing.children if each.phase == 'ready')} run")
+        was_up, self._is_up = self._is_up, is_up(standing) or (self._is_up and not standing.gave_up)
+        if self._is_up and not was_up:
+            self.say(f"the company is up: {sum(1 for each in standing.children if each.phase == 'ready')} run")
 
 
 def _change(before: ChildStanding | None, now: ChildStanding) -> str:
@@ -70,21 +78,29 @@ def _change(before: ChildStanding | None, now: ChildStanding) -> str:
 class Lines(Audience):
     """One line of JSON for each change."""
 
+    def __init__(self) -> None:
+        self._data, self._talk = _outlet_of(sys.stdout), _outlet_of(sys.stderr)
+
     def say(self, text: str) -> None:
         """A sentence of the supervisor's is talk."""
-        say(text)
+        self._talk.write(_line(text))
 
     def show(self, standing: Standing) -> None:
         """The whole tree."""
-        show_json(standing)
+        self._data.write(json_line(standing))
+
+    def close(self) -> None:
+        """Have the rest of it read."""
+        self._data.close()
+        self._talk.close()
 
 
 class Screen(Teller):
     """A person at a terminal: one screen that is drawn again and again, what is said above it."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False, markup=False, emoji=False)
-        super().__init__(self._print)
+        super().__init__(_outlet_of(sys.stdout))
+        self._console = Console(file=cast(TextIO, _Paper(self._outlet)), highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._bus: Bus | None = None
         self._drawing: asyncio.Task[None] | None = None
@@ -104,51 +120,68 @@ class Screen(Teller):
         """Leave the terminal as it was."""
         if self._drawing is not None:
             self._drawing.cancel()
-            with suppress(OSError):
-                self._live.stop()
+            self._live.stop()
+        super().close()
 
-    def _print(self, text: str) -> None:
-        with suppress(OSError):  # the terminal is gone: there is nobody to tell
-            self._console.print(text)
+    def say(self, text: str) -> None:
+        """Above the screen."""
+        self._console.print(text)
 
     async def _draw(self, bus: Bus) -> None:
         while True:
-            with suppress(BusError, OSError):  # the broker is away, or the terminal: the screen stays as it is
+            with suppress(BusError):  # the broker is away: the screen stays as it is
                 self._live.update(render(await gather(bus)), refresh=True)
             await asyncio.sleep(REFRESH_SECONDS)
 
 
+class _Paper(io.TextIOBase):
+    """The terminal, as rich writes to it."""
+
+    encoding = "utf-8"
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._outlet.write(text.encode(errors="backslashreplace"))
+        return len(text)
+
+
 class Announced(msgspec.Struct, frozen=True, kw_only=True):
-    """A word from a supervisor in the background to the command that waits for it to be up."""
+    """A word from a supervisor in the background to the command that waits for it to be up; `start` is the last."""
 
     say: str = ""
-    up: bool = False
+    start: Literal["", "up", "gave_up"] = ""
 
 
 class Announcer(Teller):
-    """Tells whoever waits at the other end of a pipe, until the company is up; then nobody waits any more."""
+    """Tells whoever waits at the other end of a pipe, until it is known what has become of the start."""
 
     def __init__(self, descriptor: int) -> None:
-        super().__init__(lambda text: self._write(say=text))
-        self._descriptor: int | None = descriptor
         os.set_inheritable(descriptor, False)
+        super().__init__(Outlet(descriptor, closes=True))
+
+    def say(self, text: str) -> None:
+        """A sentence of the supervisor's."""
+        self._announce(Announced(say=text))
 
     def show(self, standing: Standing) -> None:
-        """What is new, and whether it is up."""
-        if self._descriptor is None:
-            return
+        """What is new, and whether there is anything more to wait for."""
         super().show(standing)
-        if is_up(standing):
-            self._write(up=True)
-            self.close()
+        if standing.gave_up or is_up(standing):
+            self._announce(Announced(start="gave_up" if standing.gave_up else "up"))
+            self._outlet.end()
 
-    def close(self) -> None:
-        """There is nothing more to wait for."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+    def _announce(self, announced: Announced) -> None:
+        self._outlet.write(json_line(announced))
 
-    def _write(self, **facts: Any) -> None:
-        if self._descriptor is not None:
-            with suppress(OSError):  # whoever has waited has gone
-                os.write(self._descriptor, msgspec.json.encode(Announced(**facts)) + b"\n")
+
+def _outlet_of(stream: TextIO | None) -> Outlet:
+    return Outlet(None if stream is None else stream.fileno())
+
+
+def _line(text: str) -> bytes:
+    return f"{text}\n".encode(errors="backslashreplace")

@@ -1,12 +1,15 @@
 """`supervisor up`: start the company, in the foreground or in the background."""
 
+import io
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import structlog
@@ -34,6 +37,8 @@ from supervisors.company.reign import Reign
 from supervisors.errors import AlreadyRunningError, NoProbeError, SupervisorError
 
 SUPERVISOR_LOG = "supervisor.log"
+UP_SECONDS = 300.0
+"""How long `--detach` waits: what fails again and again has used up a budget by then."""
 
 
 @app.command(
@@ -93,8 +98,7 @@ def _reign(loaded: Loaded, audience: Audience) -> int:
             sentence = f"the supervisor has failed ({reason_of(error)}); its log says more: {log.name}"
             raise _told(audience, CommandError(Exit.FAILED, sentence)) from error
         finally:
-            if isinstance(audience, Screen | Announcer):
-                audience.close()
+            audience.close()
     return _exit_of(outcome, reign.told)
 
 
@@ -149,14 +153,19 @@ def _detach(context: typer.Context, loaded: Loaded, *, exec_: bool, json: bool) 
         )
     os.close(writing)
     try:
-        is_up = _listen(reading)
+        start = listen(reading, UP_SECONDS)
     except KeyboardInterrupt:
         process.terminate()
         process.wait()
         raise StoppedError(Exit.INTERRUPTED, "what had been started has ended again") from None
-    if not is_up:
+    if start == "ended":
         code = process.wait()
         raise CommandError(_known(code), f"the company did not come up; its log is {_log_of(loaded)}")
+    if start == "gave_up":
+        raise CommandError(Exit.NEEDS_PERSON, f"the company did not come up; its log is {_log_of(loaded)}")
+    if start == "late":
+        sentence = f"the company is not up after {UP_SECONDS:g} s: it goes on trying, `supervisor tree` shows how far"
+        raise CommandError(Exit.FAILED, sentence)
     if json:
         show_json({"pid": process.pid, "log": str(_log_of(loaded))})
     else:
@@ -172,15 +181,21 @@ def _ourselves(flags: Flags) -> Iterator[str]:
         yield from ("--bus-url", flags.url)
 
 
-def _listen(reading: int) -> bool:
-    """Pass on what it says of its start; whether it came up before it ended."""
-    with os.fdopen(reading) as announcements:
-        for line in announcements:
-            announced = msgspec.json.decode(line, type=Announced)
-            if announced.up:
-                return True
-            say(announced.say)
-    return False
+def listen(reading: int, seconds: float) -> Literal["up", "gave_up", "ended", "late"]:
+    """Pass on what it says of its start, up to the last word of it; "late": that has not come within so long."""
+    deadline, unread = time.monotonic() + seconds, b""
+    with os.fdopen(reading, "rb", buffering=0) as announcements:
+        while select.select([announcements], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            chunk = announcements.read(io.DEFAULT_BUFFER_SIZE)
+            if not chunk:
+                return "ended"
+            *lines, unread = (unread + chunk).split(b"\n")
+            for line in lines:
+                announced = msgspec.json.decode(line, type=Announced)
+                if announced.start:
+                    return announced.start
+                say(announced.say)
+    return "late"
 
 
 def _known(code: int) -> Exit:

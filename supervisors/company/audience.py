@@ -15,3 +15,6 @@ class Audience:
 
     def opened(self, bus: Bus) -> None:
         """The bus is there."""
+
+    def close(self) -> None:
+        """There is nothing more to hear."""

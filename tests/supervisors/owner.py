@@ -4,11 +4,12 @@ Whoever runs for him is known by its environment, so nobody can be left behind u
 """
 
 import asyncio
+import fcntl
 import os
 import sys
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +29,7 @@ from tests.bus.command import SUPERVISOR, Done, Person
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 30.0
+PIPE_BYTES_MIN = 4096
 SETTINGS = """
 [parts]
 pm = "tests.supervisors.company_parts:PM"
@@ -116,6 +118,36 @@ class Owner(Person):
         assert done.code == 0, done.err
         assert self.processes() == []
         return done
+
+    @asynccontextmanager
+    async def supervisor_unread(self, *words: str) -> AsyncIterator[Process]:
+        """The company in the foreground, whose words nobody reads; there is hardly room for any."""
+        reading, writing = os.pipe()
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, PIPE_BYTES_MIN)
+        os.set_blocking(writing, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writing, b"\n")
+        os.set_blocking(writing, True)
+        process = await asyncio.create_subprocess_exec(
+            str(SUPERVISOR), "up", *words, cwd=self.folder, env=self.environ, stdout=writing, stderr=writing
+        )
+        os.close(writing)
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            os.close(reading)
+
+    async def until_it_runs(self) -> None:
+        """Wait until `status` finds nothing wrong."""
+
+        async def look() -> bool | None:
+            return (await self.supervisor("status")).code == 0 or None
+
+        await eventually("the company runs", look)
 
     @asynccontextmanager
     async def at_terminal(self, *words: str) -> AsyncIterator["Terminal"]:

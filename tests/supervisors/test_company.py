@@ -1,6 +1,7 @@
 """The whole company by the real command, on its embedded server: whoever is killed, the work goes on, all are gone."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -402,6 +403,43 @@ async def test_a_company_whose_terminal_is_closed_ends_in_order(owner: Owner) ->
 
     (log,) = owner.state.glob("callboard/*/logs/supervisor.log")
     assert '"name":"broker","way":"asked"' in log.read_text()
+
+
+@pytest.mark.parametrize("words", [("--json",), ()], ids=["data", "talk"])
+async def test_whoever_does_not_read_what_it_says_holds_up_nobody(owner: Owner, words: tuple[str, ...]) -> None:
+    """The pipe has no room for all of the start, and nobody ever takes anything out."""
+    async with owner.supervisor_unread(*words) as process:
+        await owner.until_it_runs()
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(LEAVE_SECONDS):
+            code = await process.wait()
+
+    assert code == 143
+    assert owner.processes() == []
+
+
+async def test_a_reader_who_has_read_enough_ends_nothing(owner: Owner) -> None:
+    async with owner.running_shell("supervisor up --json | head -1") as line:
+        first = json.loads(await line.line())
+        await owner.until_it_runs()
+        await owner.stop()
+        done = await line.end()
+
+    assert (first["supervisors"][0]["name"], done.code) == ("company", 0)
+
+
+async def test_up_in_the_background_says_when_the_company_gives_up_before_it_is_up(owner: Owner) -> None:
+    lines = ["import os", "def die(_): os._exit(1)", "from tests.supervisors.company_parts import PM", "import msgspec"]
+    lines.append("PART = msgspec.structs.replace(PM, executors=die)")
+    (owner.folder / "dying.py").write_text("\n".join(lines))
+    owner.settings(STRICT.replace("tests.supervisors.company_parts:PM", "dying:PART"))
+
+    done = await owner.supervisor("up", "--detach")
+    status = await owner.supervisor("status")
+    await owner.stop()
+
+    assert (done.code, status.code) == (5, 5), done.err
+    assert "the company has stopped itself and waits for you: bus answer supervisor." in done.err
 
 
 async def test_when_nothing_helps_a_person_is_asked_and_the_company_goes_on_with_the_answer(owner: Owner) -> None:
