@@ -34,7 +34,7 @@ from supervisors.company.place import Place
 from supervisors.company.posting import Poster
 from supervisors.core import tree as trees
 from supervisors.core.planning import plan_of
-from supervisors.core.plans import SERVICES, Child, walk
+from supervisors.core.plans import Child, walk
 from supervisors.core.standing import STANDING, Standing
 from supervisors.core.tree import Closed, GaveUp, StartChild, StopChild, Tree, TreeAct, Wake
 from supervisors.core.watch import Counters
@@ -93,6 +93,7 @@ class Company:
         self._awake_seconds = 0.0
         self._is_quick = False
         self._outcome: Outcome | None = None
+        self._misconfigured: tuple[str, ...] = ()
         self._unposted = asyncio.Event()
         self._appeals = 0
         self._appeal: asyncio.Task[None] | None = None
@@ -179,8 +180,7 @@ class Company:
                 log.error("supervisor.gave_up", name=name, failures=failures, reason=self._last_reason(name))
                 self.tell(SupervisorGaveUp(name=name, failures=failures, reason=self._last_reason(name)))
             case Closed(gave_up):
-                misconfigured = () if gave_up else self._misconfigured()
-                self._outcome = Outcome(gave_up=gave_up, misconfigured=misconfigured)
+                self._outcome = Outcome(gave_up=gave_up, misconfigured=self._misconfigured)
 
     async def _remember(self) -> None:
         """Keep the counters, and say that there is something to post."""
@@ -247,9 +247,14 @@ class Company:
         known = trees.known(tree, child.name)
         if child.role and not self.is_closing and (known is None or known.phase == "over"):
             self._spawn(self._hand_over(child))
-        if death.way == "configuration" and self._nobody_can_start(tree):
-            return trees.stop(tree)
-        return tree
+        if not trees.nobody_can_start(tree):
+            return tree
+        self._misconfigured = tuple(
+            f"{name}: {self._deaths[name].reason}"
+            for name in (each.name for each in walk(tree.plan))
+            if name in self._deaths and self._deaths[name].way == "configuration"
+        )
+        return trees.stop(tree)
 
     async def _stop(self, name: str) -> None:
         """Tell a child to end. When a person closes the company its session hears so, and records it."""
@@ -319,18 +324,6 @@ class Company:
             if name in names and death.way not in ("normal", "asked")
         ]
         return failed[-1] if failed else ""
-
-    def _actors(self, tree: Tree) -> list[Child]:
-        return [each for each in walk(tree.plan) if isinstance(each, Child) and each.runs not in SERVICES]
-
-    def _nobody_can_start(self, tree: Tree) -> bool:
-        ways = [trees.known(tree, child.name) for child in self._actors(tree)]
-        return all(known is not None and known.last_way == "configuration" for known in ways)
-
-    def _misconfigured(self) -> tuple[str, ...]:
-        found = [(child.name, self._deaths.get(child.name)) for child in self._actors(self._tree)]
-        reasons = [f"{name}: {death.reason}" for name, death in found if death and death.way == "configuration"]
-        return tuple(reasons) if found and len(reasons) == len(found) else ()
 
     # Beside the deciding.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from supervisors.core import watch as one
-from supervisors.core.plans import Child, Plan, Supervisor, walk
+from supervisors.core.plans import SERVICES, Child, Plan, Supervisor, walk
 from supervisors.core.watch import Counters, Known, Watch, Way
 
 replace = msgspec.structs.replace
@@ -215,6 +215,14 @@ def _is_there(known: Known) -> bool:
 def gives_up(tree: Tree) -> bool:
     """Whether the root is over its budget: everybody ends, or has ended already."""
     return tree.watches[tree.plan.name].closing == "give_up"
+
+
+def nobody_can_start(tree: Tree) -> bool:
+    """Whether each actor there is ended for its configuration, and is not started again."""
+    actors = [
+        known(tree, each.name) for each in walk(tree.plan) if isinstance(each, Child) and each.runs not in SERVICES
+    ]
+    return bool(actors) and all(each and (each.phase, each.last_way) == ("over", "configuration") for each in actors)
 
 
 def parent_of(tree: Tree, name: str) -> Watch | None:

@@ -19,6 +19,7 @@ from supervisors.core.tree import (
     counters_of,
     ended,
     known,
+    nobody_can_start,
     plant,
     reconcile,
     replan,
@@ -289,6 +290,30 @@ def test_a_child_of_a_wrong_configuration_is_passed_over_by_those_after_it() -> 
 
     assert play.go_on()[-2:] == ["+coder-1", "+coder-2"]
     assert play.phase("pm") == "over"
+
+
+def test_nobody_can_start_when_all_actors_are_over_for_their_configuration() -> None:
+    play = Play(a_plan(coders=1), is_willing=False)
+    play.tree = became_ready(play.tree, "broker", 0.0)
+    play.go_on()
+    could = []
+    for name in ("pm", "architect", "coder-1"):
+        play.end(name, "configuration")
+        could.append(nobody_can_start(play.tree))
+
+    assert could == [False, False, True]
+
+
+def test_who_runs_again_after_its_configuration_was_mended_can_start() -> None:
+    play = Play(a_plan(coders=1))
+    play.end("pm", "configuration")
+    play.tree = restart(play.tree, "pm")
+    play.go_on()
+    for name in ("architect", "coder-1"):
+        play.end(name, "configuration")
+
+    assert not nobody_can_start(play.tree)
+    assert play.phase("pm") == "ready"
 
 
 NAMES = tuple(each.name for each in walk(a_plan()) if isinstance(each, Child))
