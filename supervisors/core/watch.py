@@ -19,7 +19,7 @@ Way = Literal["normal", "error", "crash", "hung", "never_ready", "cut_off", "con
 `asked`: it was told to; a supervisor that gave up crashed."""
 
 COUNTED: frozenset[Way] = frozenset({"crash", "hung", "never_ready"})
-"""What uses up the budget: neither the end of a story nor an ERROR is a failure of the process."""
+"""What uses up the budget where it leads to another start; neither the end of a story nor an ERROR is a failure."""
 
 PAUSED_AFTER: frozenset[Way] = COUNTED | {"cut_off"}
 """After these in a row a child is left alone for longer and longer."""
@@ -141,18 +141,18 @@ def ended(watch: Watch, name: str, way: Way, now: float, chance: float = 0.0) ->
     known = watch.children[name]
     if known.leaving:
         return _without(watch, name)
-    if known.phase == "stopping" or way == "asked":
+    if known.phase == "stopping" or known.recycle or way == "asked":
         phase: Phase = "down" if known.wanted else "over"
         return _with(watch, name, replace(known, phase=phase, recycle=False, last_way="asked"))
+    is_back = _is_started_again(_plan(watch, name), way)
     was_well = known.phase == "ready" and now - known.ready_since >= watch.plan.budget.seconds
     counted = 0 if was_well or way not in PAUSED_AFTER else known.counted
-    if way in COUNTED:
+    if is_back and way in COUNTED:
         counted += 1
         watch = _count(watch, counted, now)
     has_failed = way in PAUSED_AFTER
     streak = (1 if was_well else known.streak + 1) if has_failed else 0
     pause = watch.plan.backoff.seconds(streak, chance)
-    is_back = _is_started_again(_plan(watch, name), way)
     phase = "down" if is_back else "over"
     known = replace(
         known,

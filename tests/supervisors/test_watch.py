@@ -195,6 +195,31 @@ def test_only_crashes_hangs_and_failed_starts_use_up_the_budget(way: Way) -> Non
     assert bool(play.watch.closing) == (way in COUNTED)
 
 
+@pytest.mark.parametrize(("restarts", "way"), [("temporary", "crash"), ("temporary", "hung")])
+def test_who_is_not_started_again_uses_up_no_budget(restarts: Restart, way: Way) -> None:
+    children = (*(Child(name=name, restart=restarts) for name in NAMES), Child(name="d"))
+    play = Play(Supervisor(name="top", children=children, budget=Budget(failures_max=1)))
+    for name in NAMES:
+        assert play.end(name, way) == []
+
+    assert play.phases() == {**dict.fromkeys(NAMES, "over"), "d": "ready"}
+    assert play.watch.failures == ()
+    assert {play.watch.children[name].failures for name in NAMES} == {1}
+
+
+@pytest.mark.parametrize("way", ["crash", "configuration", "error"])
+def test_who_fails_while_it_waits_to_be_ended_with_another_is_started_again_and_counted_no_more(way: Way) -> None:
+    """One cause, one failure: a broker that is gone takes with it who would have been told to end next."""
+    play = Play(plan("one_for_all", budget=Budget(failures_max=1)))
+    play.is_willing = False
+    assert play.end("b", "crash") == ["-c"]
+    assert play.end("a", way) == []
+    play.is_willing = True
+
+    assert play.end("c", "asked") == ["+a", "+b", "+c"]
+    assert len(play.watch.failures) == 1
+
+
 def test_a_supervisor_over_its_budget_ends_everybody_and_says_so() -> None:
     play = Play(plan(budget=Budget(failures_max=1, seconds=60.0)))
     play.end("a", "crash")
