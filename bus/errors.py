@@ -24,6 +24,7 @@ BusError
 └── ServerError                the embedded server cannot run
     ├── ServerBinaryError      no nats-server, or one that is too old
     ├── PortInUseError         somebody else listens there
+    ├── PortLostError          as before, and clients wait for the server there: try again later
     ├── ForeignFolderError     the folder belongs to another project's server
     ├── DiskFullError          no room for the server's files
     └── ServerStartError       it did not come up; its last words are in the message
@@ -226,6 +227,14 @@ class PortInUseError(ServerError):
         super().__init__(
             f"port {port} is in use by another program: stop that one, or set server.port to another (0: any free one)"
         )
+
+
+class PortLostError(ServerError):
+    """The server is not to be had on `port`, where its clients wait for it."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        super().__init__(f"port {port}, where the broker is waited for, is in use: stop whoever uses it")
 
 
 class ForeignFolderError(ServerError):

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from bus.errors import DiskFullError, PortInUseError, ServerError, ServerStartError
+from bus.errors import DiskFullError, PortInUseError, PortLostError, ServerError, ServerStartError
 from bus.server.binary import find_binary
 from bus.server.config import CONFIG, DATA, IDENTITIES, PID, PORT_ANY, free_bytes, identities_config, server_config
 from bus.server.files import POLL_SECONDS, locked, make_private_folder, telling_why, write_private
@@ -67,20 +67,23 @@ class _Wish(msgspec.Struct, frozen=True, kw_only=True):
     message_bytes_max: int
     keep: bool
     identities: bytes
+    port: int
+    """The only one that will do; 0: any."""
 
     @property
     def digest(self) -> str:
         return hashlib.sha256(self.identities).hexdigest()
 
 
-def start_or_adopt(
-    folder: Path, subjects: Subjects, settings: Server, *, keep: bool, message_bytes_max: int = MIB
+def start_or_adopt(  # noqa: PLR0913 -- what a server is made of, and what is wanted of it
+    folder: Path, subjects: Subjects, settings: Server, *, keep: bool, message_bytes_max: int = MIB, port: int = 0
 ) -> RunningServer:
     """The project's server: the one that runs already, brought up to date in its permissions, or a new one.
 
     `keep` says that it should stay when its starter is done; once said, it holds until the server is stopped.
     Changed settings wait for the next start. A server that has no accounts yet is started again, on its port and with
-    its data: its clients come back by themselves. Blocks; raises ServerError and its subclasses.
+    its data: its clients come back by themselves. Where there are such clients `port` says where they look for it: it
+    is there, or PortLostError. Blocks; raises ServerError and its subclasses.
     """
     folder = folder.absolute()
     with telling_why(folder):
@@ -94,8 +97,11 @@ def start_or_adopt(
                 message_bytes_max=message_bytes_max,
                 keep=keep,
                 identities=identities_config(subjects, make_identities(folder)),
+                port=port,
             )
             record = _settle_existing(folder, settings, may_replace=keep)
+            if record is not None and port not in (0, record.port):
+                raise PortLostError(port)
             return _start(wish) if record is None else _adopt(wish, record)
 
 
@@ -189,8 +195,10 @@ def _start(wish: _Wish) -> RunningServer:
     write_private(folder / IDENTITIES, wish.identities)
     last = read_last_port(folder)
     try:
-        record = _launch(wish, binary, chosen or last)
+        record = _launch(wish, binary, wish.port or chosen or last)
     except PortTakenError as error:
+        if wish.port:
+            raise PortLostError(wish.port) from error
         if chosen:
             raise PortInUseError(chosen) from error
         log.warning("server.port_lost", port=last)

@@ -24,6 +24,11 @@ class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     keep: bool
 
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self.url.rpartition(":")[2])
+
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What server.json says; `port` is 0 until the server listens."""

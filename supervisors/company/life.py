@@ -13,7 +13,7 @@ import structlog
 
 from actors.evidence import evidence_of, reason_of
 from bus import server
-from bus.errors import ServerError
+from bus.errors import PortLostError, ServerError
 from bus.server.process import answers, birth, end_process, is_alive, open_process
 from supervisors.company.evidence import Said, evidence, reason
 from supervisors.core.patience import Conduct, Patience, measure, way_of
@@ -169,11 +169,13 @@ class BrokerLife:
         """Find or start it, and wait until it is gone."""
         try:
             running = await asyncio.to_thread(self._start)
+        except PortLostError as error:
+            return Death(way="cut_off", reason=reason_of(error))
         except ServerError as error:
             return Death(way="never_ready", reason=reason_of(error))
         self.pid, born = running.pid, birth(running.pid) or 0
         ready()
-        way = await self._until_gone(born, int(running.url.rpartition(":")[2]))
+        way = await self._until_gone(born, running.port)
         if way == "asked" and self._stop is not None:
             await asyncio.to_thread(self._stop)
         seen = "" if way == "asked" else "it was gone" if way == "crash" else "it did not greet us, so it was killed"

@@ -138,6 +138,7 @@ class Reign:
             self._settings.server,
             keep=True,
             message_bytes_max=self._settings.bus.message_bytes_max,
+            port=self._server.port if self._server else 0,  # the bus and the actors wait for it there
         )
         return self._server
 

@@ -24,6 +24,7 @@ from bus.errors import (
     ForeignFolderError,
     PermissionDeniedError,
     PortInUseError,
+    PortLostError,
     ServerBinaryError,
     ServerError,
     ServerStartError,
@@ -201,6 +202,24 @@ def test_keys_and_port_stay_across_a_restart(folder: Path) -> None:
     assert (second.url, second.started_by_us) == (first.url, True)
     assert second.pid != first.pid
     assert {role: credentials(folder, role) for role in ROLES} == before
+
+
+def test_who_lost_its_port_is_elsewhere_unless_its_clients_know_it_there(folder: Path) -> None:
+    url = start(folder).url
+    port = int(url.rpartition(":")[2])
+    stop(folder)
+    with socket.create_server(("127.0.0.1", port)):
+        with pytest.raises(PortLostError, match=str(port)):
+            start_or_adopt(folder, SUBJECTS, SETTINGS, keep=True, port=port)
+        elsewhere = start(folder)
+        with pytest.raises(PortLostError, match=str(port)):
+            start_or_adopt(folder, SUBJECTS, SETTINGS, keep=True, port=port)
+        stop(folder)
+
+    back = start_or_adopt(folder, SUBJECTS, SETTINGS, keep=True, port=port)
+
+    assert elsewhere.url != url
+    assert back.url == url
 
 
 def test_a_configured_port_is_used(folder: Path) -> None:

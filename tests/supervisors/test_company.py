@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -112,6 +114,27 @@ async def test_a_killed_broker_comes_back_at_its_port_and_the_company_goes_on(ow
     assert [(each.pid, each.way) for each in exits] == [(before["broker"], "crash")]
     assert owner.outside.announcements == ["merged s-1"]
     assert offences == []
+
+
+async def test_a_broker_whose_port_is_taken_is_waited_for_and_comes_back_there(owner: Owner) -> None:
+    """Everybody knows it at that port; at another one it would be lost to them."""
+    async with owner.running_supervisor("up") as command:
+        await command.until_said("the company is up")
+        async with owner.office() as office:
+            broker, port = (await office.pids())["broker"], int(server_url(owner))
+            with stopped((await office.standing()).pid):
+                os.kill(broker, signal.SIGKILL)
+                thief = await eventually("the port is free", lambda: listener(port))
+            await command.until_said("broker has ended (cut_off): ")
+            thief.close()
+            await office.again("broker", broker)
+            await office.order("s-1")
+            await office.answer("s-1.1", "yes")
+            await office.reaches("s-1.1", "DONE")
+        done = await command.end(signal.SIGINT)
+
+    assert int(server_url(owner)) == port
+    assert f"broker has ended (cut_off): port {port}, where the broker is waited for, is in use" in done.err
 
 
 async def test_when_the_supervisor_is_killed_everybody_finishes_what_is_in_hand_and_leaves(owner: Owner) -> None:
@@ -484,6 +507,24 @@ async def test_a_company_that_has_stopped_itself_without_its_broker_can_still_be
 
     assert done.code == 5
     assert owner.processes() == []
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Have somebody notice nothing for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def listener(port: int) -> socket.socket | None:
+    """Take a port if it is free."""
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError:
+        return None
 
 
 def starts(standing: Standing) -> dict[str, int]:
