@@ -21,10 +21,14 @@ async def presences(bus: Bus) -> dict[str, Heartbeat | None]:
 
 
 async def suspensions(bus: Bus) -> dict[str, datetime]:
-    """The sessions that wait in SUSPEND, and since when."""
-    beats = (await presences(bus)).values()
-    playing = [each for beat in beats if beat for each in beat.sessions]
-    return {each.session: each.since for each in playing if each.state == SUSPEND and each.since is not None}
+    """The sessions that wait in SUSPEND, by machine and name, and since when."""
+    beats = [beat for beat in (await presences(bus)).values() if beat]
+    return {
+        f"{beat.machine}.{each.session}": each.since
+        for beat in beats
+        for each in beat.sessions
+        if each.state == SUSPEND and each.since is not None
+    }
 
 
 def _is_address(text: str) -> bool:

@@ -1,5 +1,6 @@
 """What probes say of the APIs, and when those who are suspended may be restored; pure."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -52,6 +53,25 @@ def observe(service: Service | None, name: str, outcome: Outcome, policy: Health
 def is_steady(health: Health, policy: HealthPolicy) -> bool:
     """Whether all services are healthy and have shown it so often in a row that an outage is over and no flicker."""
     return health.healthy and all(service.successes >= policy.healthy_after for service in health.services)
+
+
+class Sighting(msgspec.Struct, frozen=True, kw_only=True):
+    """A suspension: since when it says that it is, and since when at the latest by our own clock."""
+
+    since: Instant
+    at: Instant
+
+
+def sight(before: Mapping[str, Sighting], suspended: Mapping[str, datetime], now: datetime) -> dict[str, Sighting]:
+    """Each suspension with the time at which it was there at the latest: others' clocks may be ahead of ours.
+
+    One that has begun anew since it was last seen is another, and was not there before now.
+    """
+    sightings = {name: Sighting(since=since, at=min(since, now)) for name, since in suspended.items()}
+    return {
+        name: before[name] if name in before and before[name].since == sighting.since else sighting
+        for name, sighting in sightings.items()
+    }
 
 
 def may_restore(health: Health, newest_suspension: datetime | None, policy: HealthPolicy) -> bool:

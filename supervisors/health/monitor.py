@@ -6,7 +6,6 @@ was missed is seen in the next round. That one signal is kept, so an actor that 
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 import structlog
 
@@ -19,7 +18,7 @@ from bus.health import Health, Service
 from protocol.messages import AnyPayload, HealthChanged, Restore
 from protocol.routing import address
 from protocol.subjects import ALL
-from supervisors.core.health import HealthPolicy, Outcome, is_steady, may_restore, observe
+from supervisors.core.health import HealthPolicy, Outcome, Sighting, is_steady, may_restore, observe, sight
 from supervisors.health.probes import Probe
 from supervisors.office import Office
 from supervisors.presence import suspensions
@@ -47,7 +46,7 @@ class Monitor:
         self._office = office
         self._services: dict[str, Service] = {}
         self._in_hand: set[str] = set()
-        self._suspended: dict[str, datetime] = {}
+        self._suspended: dict[str, Sighting] = {}
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Never returns. Rounds go on whatever the broker and the APIs do; BusClosedError: they cannot any longer."""
@@ -122,19 +121,13 @@ class Monitor:
         return ""
 
     async def _restore(self, health: Health) -> None:
-        suspended = self._seen_first(await suspensions(self._world.bus))
-        if may_restore(health, max(suspended.values(), default=None), self._policy):
+        suspended = await suspensions(self._world.bus)
+        self._suspended = sight(self._suspended, suspended, self._world.now())
+        newest = max((each.at for each in self._suspended.values()), default=None)
+        if may_restore(health, newest, self._policy):
             letter = self._office.letter(Restore(), EVERYBODY, "CONTROL")
             generation = await self._world.bus.control.broadcast(letter)
             log.info("restore.sent", generation=generation, sessions=len(suspended))
-
-    def _seen_first(self, suspended: dict[str, datetime]) -> dict[str, datetime]:
-        """Since when each session is suspended, and at the latest since we saw it: clocks may differ."""
-        now = self._world.now()
-        self._suspended = {
-            session: min(since, self._suspended.get(session, now)) for session, since in suspended.items()
-        }
-        return self._suspended
 
 
 async def check_now(bus: Bus, probes: Sequence[Probe], policy: HealthPolicy) -> Health:

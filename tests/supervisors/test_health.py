@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.health import Health, Service
-from supervisors.core.health import HealthPolicy, Outcome, is_steady, may_restore, observe
+from supervisors.core.health import HealthPolicy, Outcome, is_steady, may_restore, observe, sight
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 POLICY = HealthPolicy()
@@ -133,3 +133,36 @@ def test_nobody_is_restored_unless_the_last_rounds_were_good_for_all(
     shown = all(len(each) >= policy.healthy_after and all(each[-policy.healthy_after :]) for each in results)
     assert restored == (shown and suspended < 0)
     assert is_steady(health, policy) == shown
+
+
+# Suspensions, as the monitor sees them.
+
+
+def test_who_is_suspended_is_so_since_then_but_not_since_a_time_that_is_still_to_come() -> None:
+    sightings = sight({}, {"coder.s-1.1": at(10), "coder.s-2.1": at(99)}, at(20))
+
+    assert {name: sighting.at for name, sighting in sightings.items()} == {"coder.s-1.1": at(10), "coder.s-2.1": at(20)}
+
+
+def test_whose_clock_is_ahead_was_there_since_it_was_first_seen() -> None:
+    sightings = sight(sight({}, {"coder.s-1.1": at(99)}, at(20)), {"coder.s-1.1": at(99)}, at(50))
+
+    assert sightings["coder.s-1.1"].at == at(20)
+
+
+@pytest.mark.parametrize("ahead_seconds", [0.0, 3600.0])
+def test_whoever_is_suspended_again_between_two_rounds_is_not_restored_by_one_that_began_before(
+    ahead_seconds: float,
+) -> None:
+    """The round begins at 30, and takes until 40; by whichever clock, the session has suspended again at 35."""
+    first = sight({}, {"coder.s-1.1": at(ahead_seconds)}, at(0))
+    again = sight(first, {"coder.s-1.1": at(35 + ahead_seconds)}, at(40))
+
+    newest = max(each.at for each in again.values())
+
+    assert not may_restore(a_health("+++", began=30), newest, POLICY)
+    assert may_restore(a_health("+++", began=60), newest, POLICY)
+
+
+def test_who_is_restored_is_forgotten() -> None:
+    assert sight(sight({}, {"coder.s-1.1": at(0)}, at(0)), {}, at(30)) == {}
