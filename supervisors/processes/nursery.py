@@ -209,8 +209,8 @@ class _Zygote:
     def _hear(self) -> None:
         try:
             packet, descriptors, _, _ = socket.recv_fds(self._orders, PACKET_BYTES_MAX, 1)
-        except BlockingIOError:
-            return
+        except (BlockingIOError, ConnectionResetError):
+            return  # reset: it has ended with orders unread; what it had said before comes next, and then the end
         except OSError:
             packet, descriptors = b"", []
         if not packet:

@@ -53,7 +53,7 @@ class Zygote:
                 os.read(self._woken, PACKET_BYTES_MAX)
                 self._reap()
             if self._orders.fileno() in ready:
-                packet, tethers, _, _ = socket.recv_fds(self._orders, PACKET_BYTES_MAX, 1)
+                packet, tethers = self._hear()
                 if not packet:
                     return
                 self._follow(msgspec.json.decode(packet, type=Order), tethers[0])
@@ -67,6 +67,14 @@ class Zygote:
             self._reap()
         for pid in self._children:
             os.kill(pid, signal.SIGKILL)
+
+    def _hear(self) -> tuple[bytes, list[int]]:
+        """The next order; an empty one is the end, which is an error where reports to a killed supervisor lie unread."""
+        try:
+            packet, tethers, _, _ = socket.recv_fds(self._orders, PACKET_BYTES_MAX, 1)
+        except OSError:
+            return b"", []
+        return packet, tethers
 
     def _follow(self, order: Order, tether: int) -> None:
         try:

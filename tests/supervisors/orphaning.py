@@ -1,4 +1,4 @@
-"""A supervisor that starts one actor and waits to be killed. Prints the numbers of the zygote and of the actor."""
+"""A supervisor that starts actors and waits to be killed. Prints the numbers of the zygote and of the actors."""
 
 import asyncio
 import os
@@ -10,22 +10,26 @@ from supervisors.processes.orders import Order
 
 
 async def main() -> None:
-    """Start one, and wait."""
-    url, project, folder = sys.argv[1:]
-    order = Order(
-        machine="coder",
-        actor="coder-1",
-        part="tests.actors.command_parts:CODER",
-        log=f"{folder}/coder-1.log",
-        folder=folder,
-        project=project,
-        url=url,
-    )
+    """Start them, and wait."""
+    url, project, folder, count, orphan_seconds = sys.argv[1:]
     lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT)
-    running = await ZygoteNursery(Soil(folder=folder, lock=lock, orphan_seconds=15.0)).start(order)
-    sys.stdout.write(f"{_parent_of(running.pid)} {running.pid}\n")
+    nursery = ZygoteNursery(Soil(folder=folder, lock=lock, orphan_seconds=float(orphan_seconds)))
+    orders = [
+        Order(
+            machine="coder",
+            actor=f"coder-{number}",
+            part="tests.actors.command_parts:CODER",
+            log=f"{folder}/coder-{number}.log",
+            folder=folder,
+            project=project,
+            url=url,
+        )
+        for number in range(1, int(count) + 1)
+    ]
+    running = [await nursery.start(order) for order in orders]
+    sys.stdout.write(" ".join([_parent_of(running[0].pid), *(str(each.pid) for each in running)]) + "\n")
     sys.stdout.flush()
-    await running.wait()
+    await asyncio.gather(*[each.wait() for each in running])
 
 
 def _parent_of(pid: int) -> str:

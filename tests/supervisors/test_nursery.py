@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -21,6 +21,7 @@ from supervisors.processes.orders import Loaded, Order
 from supervisors.processes.running import Nursery, Running, tethers
 from tests.contract.world import nats_world
 from tests.nats_server import NatsServer
+from tests.supervisors.owner import end_all, until
 
 SECONDS_MAX = 30.0
 
@@ -235,6 +236,20 @@ async def test_a_zygote_that_says_it_has_loaded_when_it_was_just_given_up_is_not
     assert failures == []
 
 
+async def test_what_a_zygote_said_before_it_was_killed_over_unread_orders_is_heard(company: Company) -> None:
+    ours, its = tethers()
+    process = await asyncio.create_subprocess_exec("sleep", "60")
+    zygote = _Zygote(process, ours, 15.0)
+
+    its.send(msgspec.json.encode(Loaded(pid=process.pid)))
+    ours.send(b"an order")
+    its.close()
+    await until("it is gone", lambda: zygote.is_gone)
+    await zygote.close()
+
+    assert zygote._loaded.exception() is None
+
+
 async def test_a_module_that_starts_a_thread_when_imported_is_refused_with_what_to_do(company: Company) -> None:
     lock = os.open(company.folder / "lock", os.O_RDWR | os.O_CREAT)
     soil = Soil(folder=".", lock=lock, orphan_seconds=15.0, modules=("tests.supervisors.threading_module",))
@@ -280,25 +295,59 @@ async def test_when_a_zygote_is_killed_its_children_live_are_reaped_and_the_spar
 
 
 async def test_when_the_supervisor_is_killed_everybody_leaves(company: Company) -> None:
+    async with orphaning(company) as orphans:
+        await company.said("coder-1", "actor.started")
+        orphans.supervisor.kill()
+        await orphans.supervisor.wait()
+
+        await until_gone(orphans.zygote, *orphans.actors)
+    assert '"exit":"left"' in company.log("coder-1")
+
+
+async def test_who_hangs_when_the_supervisor_is_killed_is_ended_though_reports_to_it_lie_unread(
+    company: Company,
+) -> None:
+    """A socket whose other end was closed over unread packets says an error before it says its end."""
+    async with orphaning(company, actors=2, orphan_seconds=1.0) as orphans:
+        hung, other = orphans.actors
+        os.kill(hung, signal.SIGSTOP)
+        orphans.supervisor.send_signal(signal.SIGSTOP)
+        os.kill(other, signal.SIGKILL)
+        await until_gone(other)
+        orphans.supervisor.kill()
+        await orphans.supervisor.wait()
+
+        await until_gone(orphans.zygote, hung)
+
+
+class Orphans(NamedTuple):
+    """Who is there when a supervisor is killed."""
+
+    supervisor: asyncio.subprocess.Process
+    zygote: int
+    actors: list[int]
+
+
+@asynccontextmanager
+async def orphaning(company: Company, actors: int = 1, orphan_seconds: float = 15.0) -> AsyncIterator[Orphans]:
+    """A supervisor to be killed; nobody is left behind, whatever becomes of the test."""
     supervisor = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.supervisors.orphaning",
-        company.url,
-        company.project,
-        str(company.folder),
+        *(sys.executable, "-m", "tests.supervisors.orphaning"),
+        *(company.url, company.project, str(company.folder), str(actors), str(orphan_seconds)),
         stdout=asyncio.subprocess.PIPE,
     )
     assert supervisor.stdout is not None
-    zygote, child = map(int, (await supervisor.stdout.readline()).split())
-    await company.said("coder-1", "actor.started")
-    supervisor.kill()
-    await supervisor.wait()
+    zygote, *pids = map(int, (await supervisor.stdout.readline()).split())
+    try:
+        yield Orphans(supervisor, zygote, pids)
+    finally:
+        end_all([pid for pid in (supervisor.pid, zygote, *pids) if is_there(pid)])
+        await supervisor.wait()
 
-    async with asyncio.timeout(SECONDS_MAX):
-        while is_there(zygote) or is_there(child):
-            await asyncio.sleep(0.01)
-    assert '"exit":"left"' in company.log("coder-1")
+
+async def until_gone(*pids: int) -> None:
+    """Wait until they run no more."""
+    await until(f"nobody of {pids} is there", lambda: not any(map(is_there, pids)))
 
 
 def sockets() -> set[str]:
