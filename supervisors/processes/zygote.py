@@ -12,7 +12,6 @@ import select
 import signal
 import socket
 import sys
-import threading
 import time
 from contextlib import suppress
 from typing import NoReturn
@@ -20,6 +19,7 @@ from typing import NoReturn
 import msgspec
 
 from supervisors.processes.child import be_actor, look_in
+from supervisors.processes.fitness import connections, unfit_for_fork
 from supervisors.processes.orders import (
     PACKET_BYTES_MAX,
     Ended,
@@ -69,7 +69,7 @@ class Zygote:
             os.kill(pid, signal.SIGKILL)
 
     def _hear(self) -> tuple[bytes, list[int]]:
-        """The next order; an empty one is the end, which is an error where reports to a killed supervisor lie unread."""
+        """The next order; an empty one is the end, which is an error where a killed supervisor left reports unread."""
         try:
             packet, tethers, _, _ = socket.recv_fds(self._orders, PACKET_BYTES_MAX, 1)
         except OSError:
@@ -133,12 +133,12 @@ def main() -> None:
         os.set_inheritable(inherited, False)  # forked processes have them, what those start has not
     orders = socket.socket(fileno=int(descriptor))
     look_in(folder)
+    before = connections()
     for module in modules:
         with suppress(Exception, SystemExit):  # whoever is to play it says what is wrong with it
             importlib.import_module(module)
-    if threading.active_count() > 1:
-        names = ", ".join(thread.name for thread in threading.enumerate()[1:])
-        socket.send_fds(orders, [msgspec.json.encode(Unfit(reason=f"importing it started a thread ({names})"))], [])
+    if reason := unfit_for_fork(before):
+        socket.send_fds(orders, [msgspec.json.encode(Unfit(reason=reason))], [])
         return
     gc.collect()
     gc.freeze()  # what is here now is never looked at again, so the pages stay shared

@@ -250,12 +250,23 @@ async def test_what_a_zygote_said_before_it_was_killed_over_unread_orders_is_hea
     assert zygote._loaded.exception() is None
 
 
-async def test_a_module_that_starts_a_thread_when_imported_is_refused_with_what_to_do(company: Company) -> None:
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        ("unfit_thread", r"started a thread \(busybody\)"),
+        ("unfit_unknown_thread", r"started a thread \(.+\)"),
+        ("unfit_socket", r"opened a connection or a loop \(socket:.+\)"),
+        ("unfit_loop", r"opened a connection or a loop \(.+eventpoll.+\)"),
+    ],
+)
+async def test_a_module_whose_import_no_fork_survives_is_refused_with_what_to_do(
+    company: Company, module: str, reason: str
+) -> None:
     lock = os.open(company.folder / "lock", os.O_RDWR | os.O_CREAT)
-    soil = Soil(folder=".", lock=lock, orphan_seconds=15.0, modules=("tests.supervisors.threading_module",))
+    soil = Soil(folder=".", lock=lock, orphan_seconds=15.0, modules=(f"tests.supervisors.{module}",))
     nursery = ZygoteNursery(soil)
 
-    with pytest.raises(StartError, match=r'busybody.*set supervisor.processes = "exec"'):
+    with pytest.raises(StartError, match=rf'{reason}.*set supervisor.processes = "exec"'):
         await nursery.start(company.order("coder-1"))
 
     await nursery.close()
