@@ -310,6 +310,17 @@ class HealthChanged(Payload, frozen=True, kw_only=True):
     error: str = ""
 
 
+class ConversationRestarted(Payload, frozen=True, kw_only=True):
+    """Whoever thinks: a conversation grew too long, and another one goes on from what matters."""
+
+    conversation: str
+    reason: str
+    state: str
+    story: str = ""
+    spec: str = ""
+    tokens: Natural = 0
+
+
 class BudgetWarning(Payload, frozen=True, kw_only=True):
     """Whoever makes calls: since one of its calls so many percent of a ceiling are spent, in the unit of its kind."""
 
@@ -413,6 +424,7 @@ AnyPayload = (
     | Recover
     | Recycle
     | BudgetWarning
+    | ConversationRestarted
 )
 
 

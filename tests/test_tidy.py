@@ -69,7 +69,18 @@ def test_a_package_imports_only_to_its_left(package: str) -> None:
     assert modules(package)
 
 
-@pytest.mark.parametrize("package", ["protocol", "actors/core", "supervisors/core"])
+def test_only_one_module_knows_the_sdk_of_the_model() -> None:
+    knowing = [
+        str(path.relative_to(ROOT))
+        for package in LAYERS
+        for path in modules(package)
+        if any(name.split(".")[0] == "anthropic" for name in imported(path))
+    ]
+
+    assert knowing == ["actors/claude/client.py"]
+
+
+@pytest.mark.parametrize("package", ["protocol", "actors/core", "actors/thinking", "supervisors/core"])
 def test_what_is_pure_has_no_effects(package: str) -> None:
     offences = [
         f"{path.relative_to(ROOT)} imports {name}"

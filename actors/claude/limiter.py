@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from datetime import datetime
+from itertools import count
 
 import msgspec
 import structlog
@@ -17,6 +18,7 @@ THROTTLES = "throttles"
 
 log = structlog.get_logger()
 
+_writes = count(1)
 _throttle = msgspec.json.Decoder(Throttle)
 
 
@@ -52,6 +54,8 @@ class Limiter:
             changed, when = change(throttle, self._world.now())
             if changed == throttle:
                 return when
+            writer = f"{self._world.incarnation}/{next(_writes)}"
+            changed = msgspec.structs.replace(changed, writer=writer)
             if await board.replace(self._key, encode(changed), posted.revision if posted else 0) is not None:
                 return when
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.core.effects import AskPerson, Effect
+from actors.core.effects import AskPerson, Effect, Send
 from actors.core.events import Event, Failed, Finished
 from actors.core.failures import AnyFailure, Broken, Cause
 from actors.core.results import PersonAnswered
@@ -27,6 +27,8 @@ from actors.thinking.effects import (
     ToolRan,
 )
 from actors.thinking.troubles import CONTEXT_FULL, STORY_BUDGET, Question, question_about
+from protocol.messages import ConversationRestarted
+from protocol.routing import address
 
 replace = msgspec.structs.replace
 
@@ -134,9 +136,21 @@ def begin(purpose: Purpose, opening: Opening, *texts: str) -> Move:
     return _begin(Loop(purpose=purpose), opening, texts)
 
 
-def begin_anew(loop: Loop, opening: Opening, *texts: str) -> Move:
-    """Begin another conversation in the same piece of work: what was counted goes on being counted."""
-    return _begin(replace(loop, conversation="", position=0, message="", tokens=0, unanswered=""), opening, texts)
+def begin_anew(loop: Loop, opening: Opening, reason: str, *texts: str) -> Move:
+    """Begin another conversation in the same piece of work, and say so: what was counted goes on being counted."""
+    purpose = loop.purpose
+    restarted = ConversationRestarted(
+        conversation=loop.conversation,
+        reason=reason,
+        state=purpose.state,
+        story=purpose.story,
+        spec=purpose.spec,
+        tokens=loop.tokens,
+    )
+    said = Send(to=address(purpose.role, "all"), message=restarted, kind="EVENT")
+    fresh = replace(loop, conversation="", position=0, message="", tokens=0, unanswered="")
+    move = _begin(fresh, opening, texts)
+    return move._replace(effects=(said, *move.effects))
 
 
 def go_on(loop: Loop, purpose: Purpose, *texts: str) -> Move:

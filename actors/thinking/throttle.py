@@ -28,6 +28,8 @@ class Throttle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     slowed_at: Instant | None = None
     not_before: Instant | None = None
     next_at: Instant | None = None
+    writer: str = ""
+    """Who has written this, and which time: two who write at once write different things."""
 
 
 def take_place(throttle: Throttle, now: datetime, *, is_first: bool) -> tuple[Throttle, datetime]:

@@ -103,7 +103,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _AGAIN = {"try again": "again", "give up": "stop"}
-_BUDGET = {"raise": "raise", "continue once": "once", "pivot": "exhausted", "abandon": "stop"}
+BUDGET_CHOICES = {"raise": "raise", "continue once": "once", "pivot": "exhausted", "abandon": "stop"}
 
 _TEXTS: Mapping[str, tuple[str, str]] = {
     "MissingKeyError": (
@@ -151,7 +151,7 @@ def question_about(error: str, reason: str, purpose: Purpose) -> Question | None
     return Question(
         text=f"{text} ({whose})",
         context=f"{reason}\n{context}",
-        choices=_BUDGET if scope else _AGAIN,
+        choices=BUDGET_CHOICES if scope else _AGAIN,
         scope=scope,
         name=purpose.spec if scope == "spec" else "",
     )

@@ -51,9 +51,9 @@ _WRITES: dict[Role, Writes] = {
 }
 
 _BOARD_KEYS: dict[Role, tuple[str, ...]] = {
-    "pm": ("asks.pm", "actors.pm", "ledger"),
-    "architect": ("asks.architect", "actors.architect", "specs", "stories", "ledger"),
-    "coder": ("asks.coder", "actors.coder", "ledger"),
+    "pm": ("asks.pm", "actors.pm", "ledger", "throttles"),
+    "architect": ("asks.architect", "actors.architect", "specs", "stories", "ledger", "throttles"),
+    "coder": ("asks.coder", "actors.coder", "ledger", "throttles"),
     "web": ("asks.web", "answers", "specs", "stories"),
 }
 

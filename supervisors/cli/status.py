@@ -2,6 +2,7 @@
 
 import typer
 
+from actors.thinking.troubles import BUDGET_CHOICES
 from bus.cli.flags import Json, person_bus
 from bus.cli.output import show_json
 from bus.cli.running import run
@@ -21,7 +22,8 @@ def status(context: typer.Context, json: Json = False) -> int:
     Its health, who is there, in which state, with which work and since when, and what waits for you.
 
     Exit code: 0 all is well; 1 the company does not run; 4 somebody is suspended or an API is not healthy;
-    5 something waits for you, or too much has failed. The first of these that is so, in the order 1, 4, 5.
+    6 a budget is used up and you are asked how to go on; 5 something else waits for you, or too much has failed.
+    The first of these that is so, in the order 1, 4, 6, 5.
     """
 
     async def work() -> Overview:
@@ -39,4 +41,6 @@ def exit_of(overview: Overview) -> Exit:
         return Exit.FAILED
     if overview.suspended or (overview.health is not None and not overview.health.healthy):
         return Exit.SUSPENDED
+    if any(ask.choices == tuple(BUDGET_CHOICES) for ask in overview.asks):
+        return Exit.BUDGET
     return Exit.NEEDS_PERSON if overview.asks or overview.gave_up else Exit.OK

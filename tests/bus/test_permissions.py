@@ -70,6 +70,7 @@ WRITERS: dict[str, set[Role]] = {
     SUBJECTS.key(BOARD, "specs.x"): {"architect", "web"},
     SUBJECTS.key(BOARD, "stories.s-1"): {"architect", "web"},
     SUBJECTS.key(BOARD, "ledger.book"): {"pm", "architect", "coder"},
+    SUBJECTS.key(BOARD, "throttles.0123456789abcdef"): {"pm", "architect", "coder"},
     SUBJECTS.key(BOARD, "health.anthropic"): set(),
     SUBJECTS.object_chunks(OBJECTS, "n1"): {"pm", "architect", "coder", "web"},
     SUBJECTS.object_meta(OBJECTS, "bjE="): {"pm", "architect", "coder", "web"},

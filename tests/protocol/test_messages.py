@@ -81,6 +81,9 @@ PAYLOADS: list[m.AnyPayload] = [
     m.Recover(session="main", reason="recovered"),
     m.Recycle(session="s-1.1", record=7, reason="no record for 2400 s"),
     m.BudgetWarning(scope="story", name="s-1", kind="dollars", percent=80, spent=4.25, ceiling=5.0),
+    m.ConversationRestarted(
+        conversation="s-1.1/3/0", reason="too long", state="CODING", story="s-1", spec="todo", tokens=150001
+    ),
 ]
 
 

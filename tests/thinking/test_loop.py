@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.effects import AskPerson, Effect
+from actors.core.effects import AskPerson, Effect, Send
 from actors.core.events import Failed, Finished
 from actors.core.failures import Broken, Cancelled
 from actors.core.results import PersonAnswered, Result
@@ -43,6 +43,7 @@ from actors.thinking.loop import (
 )
 from bus.ledger.amounts import Usage
 from protocol.codec import encode
+from protocol.messages import ConversationRestarted
 
 AT = datetime(2026, 11, 19, tzinfo=UTC)
 PURPOSE = Purpose(role="coder", state="CODING", story="s-1", spec="todo")
@@ -64,6 +65,8 @@ class Performance:
     def follow(self, move: Move) -> Move:
         self.loop, self.standing = move.loop, move.standing
         for effect in move.effects:
+            if isinstance(effect, Send):
+                continue  # it is recorded, and nothing comes of it
             self.effects += 1
             identifier = f"s-1.1/{self.effects}/0"
             self.open[identifier] = msgspec.structs.replace(effect, id=identifier)
@@ -337,8 +340,12 @@ def test_a_conversation_that_grows_too_long_begins_anew_and_what_was_counted_is_
     performance.run("edited")
     assert isinstance(performance.standing, Outgrown)
 
-    performance.follow(begin_anew(performance.loop, OPENING, "The plan, the diff, the findings."))
+    move = performance.follow(begin_anew(performance.loop, OPENING, "too long", "The plan, the diff, the findings."))
 
+    restarted = ConversationRestarted(
+        conversation="s-1.1/1/0", reason="too long", state="CODING", story="s-1", spec="todo", tokens=200_010
+    )
+    assert move.effects[0] == Send(to="coder.all", message=restarted, kind="EVENT")
     asked = performance.only(AskModel)
     assert (asked.opening, asked.conversation, asked.after) == (OPENING, "", "")
     assert (performance.loop.turns, performance.loop.overflows) == (1, 1)
@@ -350,7 +357,7 @@ def test_a_conversation_that_does_not_fit_again_and_again_is_given_up(reason: st
     for _ in range(2):
         performance.answer(text="…", reason=reason)
         assert isinstance(performance.standing, Outgrown)
-        performance.follow(begin_anew(performance.loop, OPENING, "again"))
+        performance.follow(begin_anew(performance.loop, OPENING, "too long", "again"))
 
     performance.fail(performance.only(AskModel), Broken(error="ContextFullError", reason="prompt is too long"))
 
@@ -504,7 +511,7 @@ def test_whatever_the_model_does_the_loop_ends_and_every_call_is_answered(answer
             performance.run(f"{number}", is_error=number == 3)
         match performance.standing:
             case Outgrown():
-                performance.follow(begin_anew(performance.loop, OPENING, "again"))
+                performance.follow(begin_anew(performance.loop, OPENING, "too long", "again"))
             case Ended(call=call):
                 performance.follow(refuse_end(performance.loop, RULES, call, f"not yet {number}"))
         if not isinstance(performance.standing, Working):

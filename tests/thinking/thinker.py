@@ -116,7 +116,7 @@ def _moved(thinker: Thinker, move: Move) -> Decision[Thinker]:
         case Exhausted(kind, reason):
             return fail(after, Cause(kind="budget", reason=f"{kind}: {reason}"))
         case Outgrown(reason):
-            return _moved(after, begin_anew(move.loop, OPENING, reason))
+            return _moved(after, begin_anew(move.loop, OPENING, reason, f"So far: {thinker.findings}"))
         case Stopped(cause):
             return fail(after, cause)
 
