@@ -64,7 +64,7 @@ def cost(  # noqa: PLR0913 -- each is an option
     """Show what the model's calls have cost.
 
     Each call counts with its usage and the prices of its day; what is still open is held.
-    A call without a known price is unpriced, not free: its tokens are counted, and its ceiling with the dearest price.
+    A call without a known price is unpriced, not free: below ceilings it counts with the dearest price that is known.
     `estimated` are calls whose usage nobody saw to its end, `repeats` those made again after a crash.
     `--calls` names each call by its effect, which is its place in the journal.
     """

@@ -22,9 +22,7 @@ async def test_sixteen_processes_use_all_of_a_ceiling_and_nothing_above(
 ) -> None:
     words = [sys.executable, "-m", "tests.bus.ledger_racer"]
     words += [shared_server.url, project_bus.subjects.project, str(PROCESSES)]
-    racing = await asyncio.create_subprocess_exec(
-        *words, str(PROCESSES), stdin=PIPE, stdout=PIPE, start_new_session=True
-    )
+    racing = await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE, start_new_session=True)
     assert racing.stdin is not None
     assert racing.stdout is not None
     try:
