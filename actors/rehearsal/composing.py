@@ -126,8 +126,7 @@ def _pieces(  # noqa: PLR0913, PLR0917 -- all that an answer is made of
     if answer.thinking and thinks and (thought := budget.take(answer.thinking)) is not None:
         budget.thinking = budget.spent
         shown = thought if _shows_thinking(prompt, model) else ""
-        bound = seals.binding((turn.role, block) for turn in prompt.turns for block in turn.blocks)
-        signatures.append(seals.sign(shown, conversation, prompt.model, 0, bound))
+        signatures.append(seals.sign(shown, conversation, prompt.model, 0, seals.past_of(prompt)))
         yield Piece(block={"type": "thinking", "thinking": shown, "signature": signatures[0]})
     if text.strip() and (said := budget.take(text) or "").strip():
         yield Piece(block={"type": "text", "text": said})

@@ -106,6 +106,13 @@ _ALL = (
         thinking_types=_ALWAYS,
     ),
     Model(
+        id="claude-mythos-5-2",
+        name="Claude Mythos 5.2",
+        line="mythos",
+        created_at="2026-11-09T00:00:00Z",
+        thinking_types=_ALWAYS,
+    ),
+    Model(
         id="claude-haiku-5-5",
         name="Claude Haiku 5.5",
         line="haiku",
@@ -125,6 +132,13 @@ _ALL = (
         thinking_types=_ALWAYS,
     ),
     Model(
+        id="claude-mythos-5-1",
+        name="Claude Mythos 5.1",
+        line="mythos",
+        created_at="2026-09-01T00:00:00Z",
+        thinking_types=_ALWAYS,
+    ),
+    Model(
         id="claude-opus-5-5",
         name="Claude Opus 5.5",
         line="opus",
@@ -136,6 +150,22 @@ _ALL = (
         line="sonnet",
         created_at="2026-06-15T00:00:00Z",
         cache_tokens_min=1024,
+        binds_thinking=False,
+    ),
+    Model(
+        id="claude-fable-5",
+        name="Claude Fable 5",
+        line="fable",
+        created_at="2026-06-10T00:00:00Z",
+        thinking_types=_ALWAYS,
+        binds_thinking=False,
+    ),
+    Model(
+        id="claude-mythos-5",
+        name="Claude Mythos 5",
+        line="mythos",
+        created_at="2026-06-10T00:00:00Z",
+        thinking_types=_ALWAYS,
         binds_thinking=False,
     ),
     Model(
@@ -192,5 +222,13 @@ _ALL = (
     ),
 )
 
-MODELS: Mapping[str, Model] = {each.id: each for each in _ALL}
+_DATED = {
+    "claude-haiku-4-5": "claude-haiku-4-5-20251001",
+    "claude-opus-4-5": "claude-opus-4-5-20251101",
+    "claude-sonnet-4-5": "claude-sonnet-4-5-20250929",
+}
+
+MODELS: Mapping[str, Model] = {each.id: each for each in _ALL} | {
+    dated: msgspec.structs.replace(each, id=dated) for each in _ALL if (dated := _DATED.get(each.id))
+}
 """By id, the newest first, as the API lists them."""

@@ -124,7 +124,7 @@ def perform(parts: Sequence[Part], prompt: Prompt, scene: Scene) -> Answer:
     for part in parts:
         answer = _ask(part, scene)
         if answer is not None:
-            _check(answer, scene)
+            _check(answer, scene, prompt.body.get("tool_choice") or {})
             return answer
     raise NoCueError(whose(scene), tell(prompt))
 
@@ -148,10 +148,17 @@ def whose(scene: Scene) -> str:
     return f"{' '.join(said)} after {after or repr(scene.text[-80:])} (turn {scene.turns})"
 
 
-def _check(answer: Any, scene: Scene) -> None:
+def _check(answer: Any, scene: Scene, choice: Json) -> None:
     if not isinstance(answer, Answer):
         raise BadPartError(f"a part answers {whose(scene)} with a {type(answer).__name__}, no Answer")
     for call in answer.calls:
         if call.name not in scene.tools:
             there = ", ".join(scene.tools) or "none"
             raise BadPartError(f"a part for {whose(scene)} calls {call.name!r}, and the tools are: {there}")
+    names = {call.name for call in answer.calls}
+    wanted = choice.get("type", "auto")
+    if wanted == "none" and names:
+        raise BadPartError(f"a part for {whose(scene)} calls a tool, and tool_choice is none")
+    forced = {choice["name"]} if wanted == "tool" else names if wanted == "any" else None
+    if forced is not None and not answer.stop_reason and (names != forced or not names):
+        raise BadPartError(f"a part for {whose(scene)} does not call what tool_choice wants")

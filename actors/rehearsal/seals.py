@@ -52,13 +52,29 @@ def _mark(section: str, role: str) -> bytes:
 # Thinking.
 
 
-def binding(blocks: Iterable[tuple[str, Json]]) -> bytes:
+class Past:
     """By what a thinking block belongs to its conversation: every block before it that is no thinking."""
-    before = hashlib.sha256()
-    for role, block in blocks:
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, role: str, block: Json) -> None:
+        """This was next."""
         if block.get("type") not in ("thinking", "redacted_thinking"):
-            before.update(digest(role.encode(), canonical(block)))
-    return before.digest()
+            self._hash.update(digest(role.encode(), canonical(block)))
+
+    def digest(self) -> bytes:
+        """What was until now."""
+        return self._hash.digest()
+
+
+def past_of(prompt: Prompt) -> bytes:
+    """What an answer to a prompt is bound to."""
+    past = Past()
+    for turn in prompt.turns:
+        for block in turn.blocks:
+            past.add(turn.role, block)
+    return past.digest()
 
 
 def sign(thinking: str, conversation: bytes, model: str, place: int, bound: bytes) -> str:

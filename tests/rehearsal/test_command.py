@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import httpx2
 import pytest
 from anthropic import AsyncAnthropic, BadRequestError, DefaultAsyncHttpxClient, InternalServerError
 
@@ -93,6 +95,31 @@ async def test_it_begins_with_the_faults_of_a_file(tmp_path: Path) -> None:
         _, log = await ended(process, signal.SIGINT)
 
     assert [(line["status"], line.get("fault")) for line in log] == [(529, "overloaded"), (200, None)]
+
+
+async def test_what_breaks_a_connection_does_so_in_the_process_too() -> None:
+    """It has another event loop than the tests."""
+    kinds = ["refuse_connection", "no_answer", "cut", "stall", "too_large"]
+    seen = []
+
+    async with running("--parts", EXAMPLES) as (process, url), client_at(url) as client:
+        for kind in kinds:
+            await client.post("/rehearsal/faults", body=[{"kind": kind}], cast_to=object)
+            with pytest.raises((anthropic.APIError, httpx2.HTTPError)) as broken:
+                await client.with_options(timeout=0.5).messages.create(**ask())
+            seen.append(type(broken.value).__name__)
+        await client.messages.create(**ask())
+        code, log = await ended(process, signal.SIGINT)
+
+    assert seen == [
+        "APIConnectionError",
+        "APITimeoutError",
+        "APIConnectionError",
+        "APITimeoutError",
+        "ContentTooLargeError",
+    ]
+    assert [line.get("fault") for line in log] == [*kinds, None]
+    assert code == ActorExit.INTERRUPTED
 
 
 async def test_a_missing_cue_is_shown_to_the_person_without_secrets(tmp_path: Path) -> None:

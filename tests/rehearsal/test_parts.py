@@ -9,7 +9,7 @@ from actors.rehearsal.errors import BadPartError, NoCueError
 from actors.rehearsal.parts import perform
 from actors.rehearsal.prompt import read_prompt
 from actors.rehearsal.scene import read_scene
-from tests.rehearsal.company import TOOL, Body, ask, assistant, call, result, text, user
+from tests.rehearsal.company import OTHER, TOOL, Body, ask, assistant, call, result, text, user
 
 MARK = "callboard: role=coder story=s-1 session=s-1.1 state=CODING"
 YES = Answer(text="yes")
@@ -115,6 +115,30 @@ def test_an_answer_of_another_kind_is_a_mistake_of_the_part() -> None:
 
     with pytest.raises(BadPartError, match="with a str, no Answer"):
         perform(wrong, prompt, read_scene(prompt))
+
+
+@pytest.mark.parametrize(
+    ("choice", "calls", "reason"),
+    [
+        ({"type": "none"}, ("run",), "calls a tool, and tool_choice is none"),
+        ({"type": "any"}, (), "does not call what tool_choice wants"),
+        ({"type": "tool", "name": "run"}, (), "does not call what tool_choice wants"),
+        ({"type": "tool", "name": "run"}, ("read",), "does not call what tool_choice wants"),
+        ({"type": "any"}, ("read",), ""),
+        ({"type": "tool", "name": "run"}, ("run",), ""),
+        ({"type": "none"}, (), ""),
+        ({"type": "auto"}, ("run", "read"), ""),
+    ],
+)
+def test_a_part_keeps_to_the_tool_choice(choice: Body, calls: tuple[str, ...], reason: str) -> None:
+    prompt = read_prompt(ask("hello", tools=[TOOL, OTHER], tool_choice=choice))
+    said = Answer(text="So.", calls=tuple(map(Call, calls)))
+
+    if reason:
+        with pytest.raises(BadPartError, match=reason):
+            perform([Cue(says=said)], prompt, read_scene(prompt))
+    else:
+        assert perform([Cue(says=said)], prompt, read_scene(prompt)) == said
 
 
 @pytest.mark.parametrize(

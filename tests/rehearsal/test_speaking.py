@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from anthropic import AsyncAnthropic
 
 from actors.rehearsal import Rehearsal
+from actors.rehearsal.models import MODELS
 from tests.rehearsal.company import MODEL, OTHER, PARTS, TOOL, Body, ask, result, spoken, stream, user
 
 SHOWN = {"type": "adaptive", "display": "summarized"}
@@ -126,6 +128,16 @@ async def test_a_call_is_cut_off_in_the_middle_of_its_input(client: AsyncAnthrop
     assert whole.content[-1].input == {"command": "ls"}  # type: ignore[union-attr]  # it is a call
 
 
+async def test_an_answer_ends_with_the_window_of_the_model(connect: Callable[..., AsyncAnthropic]) -> None:
+    small = msgspec.structs.replace(MODELS[MODEL], id="small", max_input_tokens=20)
+
+    async with Rehearsal(PARTS, models={"small": small}) as rehearsal:
+        message = await stream(connect(rehearsal), ask("long", model="small"))
+
+    assert message.stop_reason == "model_context_window_exceeded"
+    assert message.usage.input_tokens + message.usage.output_tokens == 20
+
+
 async def test_a_paused_turn_goes_on(client: AsyncAnthropic) -> None:
     messages = [user("pause")]
     messages.append(spoken(await client.messages.create(**ask() | {"messages": messages})))
@@ -165,7 +177,7 @@ async def test_models_say_what_they_can(client: AsyncAnthropic) -> None:
     assert model.capabilities.thinking.types.adaptive.supported
     assert retired.lifecycle == "retired"
     assert retired.retires_at is not None
-    assert [each.id for each in deprecated.data] == ["claude-sonnet-4-5"]
+    assert [each.id for each in deprecated.data] == ["claude-sonnet-4-5", "claude-sonnet-4-5-20250929"]
     assert retired.id not in [each.id for each in listed]
 
 

@@ -47,22 +47,22 @@ def check_thinking(body: Json, model: Model) -> None:
 
 def check_thoughts(prompt: Prompt, model: Model) -> None:
     """Refuse thinking that was changed, is of another conversation, or is missing where the model still thinks."""
-    before: list[tuple[str, Json]] = []
+    past = seals.Past()
     for index, turn in enumerate(prompt.turns):
         for place, block in enumerate(turn.blocks):
             if block["type"] == "thinking":
-                _check_thought(f"messages.{index}.content.{place}", block, before, model)
+                _check_thought(f"messages.{index}.content.{place}", block, past, model)
             if block["type"] == "redacted_thinking":
                 refuse(f"messages.{index}.content.{place}", "Invalid `data` in `redacted_thinking` block")
-            before.append((turn.role, block))
+            past.add(turn.role, block)
     if thinking_type(prompt.body, model.thinks_unasked) in ("adaptive", "enabled"):
         _check_live(prompt.turns)
 
 
-def _check_thought(place: str, block: Json, before: list[tuple[str, Json]], model: Model) -> None:
+def _check_thought(place: str, block: Json, past: seals.Past, model: Model) -> None:
     if not seals.is_genuine(block["thinking"], block["signature"]):
         refuse(place, "Invalid `signature` in `thinking` block")
-    if model.binds_thinking and not seals.is_bound(block["signature"], model.id, seals.binding(before)):
+    if model.binds_thinking and not seals.is_bound(block["signature"], model.id, past.digest()):
         refuse(
             place,
             "this `thinking` block was created in a different conversation, or the messages before it have changed "
