@@ -139,7 +139,7 @@ def _chain(prompt: Prompt, model: Model) -> Iterator[Block]:
     automatic: Any = prompt.body.get("cache_control")
     marked = last_cacheable(prompt) if automatic else None
     for section, role, block in prompt.blocks():
-        if section == "messages" != inside:
+        if section == "messages" and inside != "messages":
             prefix = digest(prefix, *settings_before_messages(prompt, model))
         inside = section
         prefix = digest(prefix, f"{section} {role}".encode(), canonical(block))
