@@ -84,7 +84,7 @@ async def test_the_example_answers(connect: Callable[..., AsyncAnthropic], said:
 
 
 def test_the_server_does_not_know_the_sdk() -> None:
-    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "actors").rglob("*.py")]
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "actors" / "rehearsal").rglob("*.py")]
 
     assert anthropic.__name__ == "anthropic"
     assert not any(re.search(r"^\s*(import|from) anthropic", source, re.MULTILINE) for source in sources)
