@@ -80,6 +80,7 @@ class Asking:
             prompt_tokens_max=bytes_of(before.conversation, asked.says),
             max_tokens=asked.max_tokens or profile.max_tokens,
             seconds=self._patience.total_seconds,
+            repeats=before.is_resumed and await self._purse.has_paid(asked.id),
             count=count,
         )
         while True:

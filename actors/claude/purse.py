@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from itertools import count
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 import msgspec
 import structlog
@@ -14,7 +14,7 @@ from actors.claude.troubled import TroubleError
 from actors.runtime.world import World
 from actors.thinking.effects import AskModel, BudgetRaised, RaiseBudget
 from actors.thinking.errors import DayBudgetError, SpecBudgetError, StoryBudgetError
-from actors.thinking.troubles import Trouble
+from actors.thinking.troubles import Transient, Trouble
 from bus.ledger import (
     Amount,
     Ceilings,
@@ -58,6 +58,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens_max: int
     max_tokens: int
     seconds: float
+    repeats: bool
+    """Whether a whole answer to the same question was paid before, and not recorded."""
     count: Callable[[], Awaitable[int]]
 
 
@@ -115,6 +117,17 @@ class Purse:
         else:
             await self._settle(bill, began)
 
+    async def has_paid(self, effect: str) -> bool:
+        """Whether a call for an effect was answered, as the ledger has it."""
+        calls: set[str] = set()
+        async for stored in self._world.bus.ledger.read_entries():
+            match stored.entry:
+                case Reserved(effect=of, call=call) if of == effect:
+                    calls.add(call)
+                case Settled(call=call, outcome=outcome) if call in calls and outcome not in get_args(Transient):
+                    return True
+        return False
+
     async def raise_ceiling(self, effect: RaiseBudget) -> BudgetRaised:
         """Carry out a person's word; twice is once."""
         now = self._world.now()
@@ -167,6 +180,7 @@ class Purse:
             spec=purpose.spec,
             role=purpose.role,
             model=wanted.model,
+            repeats=wanted.repeats,
             priced=priced.priced,
         )
 

@@ -4,10 +4,11 @@ A process keeps what it has read and what it has heard since, so only the first 
 """
 
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 from actors.runtime.world import World
 from actors.thinking.conversation import Conversation, read_back, with_turn
-from actors.thinking.effects import AskModel, ModelAnswered
+from actors.thinking.effects import AskModel, ModelAnswered, Opening
 from actors.thinking.errors import BadRequestError
 from protocol.marks import parse_message_id
 from protocol.record import Record
@@ -16,12 +17,13 @@ KEPT_MAX = 32
 """Conversations in memory; the architect has one for each coder."""
 
 
-class Transcript:
-    """A conversation, and where in the journal it begins; 0: nobody knows."""
+class Transcript(NamedTuple):
+    """A conversation, and where in the journal it begins (0: nobody knows)."""
 
-    def __init__(self, conversation: Conversation, position: int) -> None:
-        self.conversation = conversation
-        self.position = position
+    conversation: Conversation
+    position: int
+    is_resumed: bool = False
+    """Whether it was an earlier process that was to ask: it may have, and paid, without recording the answer."""
 
 
 class Transcripts:
@@ -35,11 +37,11 @@ class Transcripts:
         """What was said before a question is asked."""
         session, _ = parse_message_id(asked.id)
         if asked.opening is not None:
-            return Transcript(Conversation(asked.opening), await self._position_of(asked, session))
+            return await self._begin(asked, asked.opening, session)
         kept = self._kept.get(asked.conversation)
         if kept is None or kept.conversation.last != asked.after:  # what was heard last was not recorded
             kept = await self._read(asked, session)
-        self._keep(asked.conversation, kept)
+        self._keep(asked.conversation, kept._replace(is_resumed=False))
         return kept
 
     def heard(self, asked: AskModel, before: Transcript, answer: ModelAnswered) -> None:
@@ -53,11 +55,14 @@ class Transcripts:
         while len(self._kept) > KEPT_MAX:
             del self._kept[next(iter(self._kept))]
 
-    async def _position_of(self, asked: AskModel, session: str) -> int:
-        """Where a conversation begins, if that is the session's last record; else whoever reads it finds out."""
+    async def _begin(self, asked: AskModel, opening: Opening, session: str) -> Transcript:
+        """Where it begins is known if that is the session's last record; else whoever reads it finds out."""
         last = await self._world.bus.journal.last("", session)
         _, place = parse_message_id(asked.id)
-        return last.sequence if last is not None and last.record().n == place.n else 0
+        is_last = last is not None and last.record().n == place.n
+        is_ours = last is not None and is_last and last.record().incarnation == self._world.incarnation
+        position = last.sequence if last is not None and is_last else 0
+        return Transcript(Conversation(opening), position, is_resumed=not is_ours)
 
     async def _read(self, asked: AskModel, session: str) -> Transcript:
         records: list[Record] = []
@@ -71,7 +76,9 @@ class Transcripts:
         conversation = read_back(records, asked.conversation)
         if conversation is None or conversation.last != asked.after:
             raise BadRequestError(f"conversation {asked.conversation} is not in the journal of {session}")
-        return Transcript(conversation, position)
+        _, place = parse_message_id(asked.id)
+        is_ours = any(record.n == place.n and record.incarnation == self._world.incarnation for record in records)
+        return Transcript(conversation, position, is_resumed=not is_ours)
 
     async def _records(self, session: str, first: int) -> AsyncIterator[tuple[int, Record]]:
         async for entry in self._world.bus.journal.read("", session, max(1, first)):

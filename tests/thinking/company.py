@@ -177,6 +177,13 @@ class Company:
         return [line for line in lines if line["event"] == event]
 
 
+def answers(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """What was recorded of the model's turns."""
+    events = [json.loads(bytes(record.event)) for record in records]
+    results = [event["result"] for event in events if event["event"] == "finished"]
+    return [result for result in results if result["result"] == "model_answered"]
+
+
 @asynccontextmanager
 async def a_company(
     folder: Path, server: str, subjects: Any, parts: Sequence[Part], *faults: Fault

@@ -4,7 +4,6 @@ import json
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,10 +13,9 @@ from actors.rehearsal.parts import Answer, Call, Cue
 from protocol.codec import decode_envelope
 from protocol.machine import SUSPEND
 from protocol.messages import BudgetWarning
-from protocol.record import Record
 from protocol.subjects import Subjects
 from tests.nats_server import NatsServer
-from tests.thinking.company import KEY, Company, a_company, writes
+from tests.thinking.company import KEY, Company, a_company, answers, writes
 
 LINES = ["line 0", "line 1", "line 2"]
 
@@ -30,13 +28,6 @@ async def company(tmp_path: Path, shared_server: NatsServer, subjects: Subjects)
 
 def has_been_called(company: Company, times: int) -> bool:
     return len(company.rehearsal.calls) >= times
-
-
-def answers(records: list[Record]) -> list[dict[str, Any]]:
-    """What was recorded of the model's turns."""
-    events = [json.loads(bytes(record.event)) for record in records]
-    results = [event["result"] for event in events if event["event"] == "finished"]
-    return [result for result in results if result["result"] == "model_answered"]
 
 
 async def test_a_story_is_thought_through_written_and_paid(company: Company) -> None:
