@@ -5,6 +5,7 @@ never the truth itself, except for what has no other record: which revision of a
 """
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import msgspec
 
@@ -67,10 +68,12 @@ class Board:
             ours = posted is not None and posted.value == value and posted.revision > expected
             return posted.revision if posted is not None and ours else None
 
-    async def take_down(self, key: str) -> None:
-        """Remove a key."""
+    async def take_down(self, key: str, revision: int = 0) -> None:
+        """Remove a key; with a revision only that, and whatever else stands there stays."""
         subject = self._subjects.key(BOARD, key)
-        await surely(lambda: self._broker.publish(subject, b"", {OPERATION: "DEL"}))
+        headers = {OPERATION: "DEL"} | ({EXPECTED_LAST_SUBJECT_SEQUENCE: str(revision)} if revision else {})
+        with suppress(WrongLastSequenceError):
+            await surely(lambda: self._broker.publish(subject, b"", headers))
 
     async def all(self, prefix: str = "") -> AsyncIterator[Posted]:
         """Everything that stands below a prefix."""

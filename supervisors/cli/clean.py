@@ -15,7 +15,7 @@ from bus.cli.output import complain, counted, one_line, say, show, show_json
 from bus.cli.running import run
 from bus.exits import Exit
 from bus.server.process import end_process
-from supervisors.clerk.handover import hand_over
+from supervisors.clerk.handover import find_left, hand_over
 from supervisors.cli.app import app
 from supervisors.company.place import Place, find_place
 from supervisors.core.planning import plan_of
@@ -92,7 +92,9 @@ async def _remove(bus: Bus, place: Place, leftover: LeftOver) -> bool:
             await bus.leases.release(lease)
             return await bus.leases.holder(lease.key) is None
         case LeftEntry(key=key, role="coder", actor=actor):
-            await hand_over(bus, role_of(leftover), actor, f"clean/{secrets.token_hex(8)}")
+            left = await find_left(bus, role_of(leftover), actor)
+            if left is not None:
+                await hand_over(bus, left, f"clean/{secrets.token_hex(8)}")
             await bus.board.take_down(key)
         case LeftEntry(key=key):
             await bus.board.take_down(key)

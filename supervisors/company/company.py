@@ -23,7 +23,7 @@ from bus.settings import Settings
 from protocol.codec import encode
 from protocol.messages import ActorExited, AnyPayload, Stop, SupervisorGaveUp
 from supervisors.clerk.clerk import Clerk
-from supervisors.clerk.handover import hand_over
+from supervisors.clerk.handover import find_left, hand_over
 from supervisors.clerk.watchman import Watchman
 from supervisors.company.appeal import START_AGAIN, an_ask, withdraw_earlier
 from supervisors.company.audience import Audience
@@ -279,10 +279,14 @@ class Company:
 
     async def _hand_over(self, child: Child) -> None:
         """Its story must not wait until somebody notices that it is gone."""
-        if child.role == "coder" and child.name not in self._lives:  # a person may have changed their mind
-            story = await hand_over(self._bus, "coder", child.actor, f"{child.actor}/supervisor")
-            if story:
-                log.info("story.handed_over", name=child.name, story=story)
+        if child.role != "coder":
+            return
+        left = await find_left(self._bus, "coder", child.actor)
+        if left is None or child.name in self._lives:  # a person has changed their mind: it is perhaps its successor's
+            return
+        story = await hand_over(self._bus, left, f"{child.actor}/supervisor")
+        if story:
+            log.info("story.handed_over", name=child.name, story=story)
 
     def _child(self, name: str) -> Child:
         watch = trees.parent_of(self._tree, name)

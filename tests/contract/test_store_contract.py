@@ -230,6 +230,19 @@ async def test_what_is_taken_down_is_gone_and_can_be_put_up_again(world: World) 
     assert [one.value async for one in bus.board.all()] == [b"new"]
 
 
+async def test_only_the_revision_that_was_meant_is_taken_down(world: World) -> None:
+    bus = await world.bus()
+    first = await bus.board.put("actors.coder.coder-1", b"old")
+    second = await bus.board.put("actors.coder.coder-1", b"new")
+
+    await bus.board.take_down("actors.coder.coder-1", first)
+    before = await bus.board.get("actors.coder.coder-1")
+    await bus.board.take_down("actors.coder.coder-1", second)
+
+    assert before == Posted(key="actors.coder.coder-1", value=b"new", revision=second)
+    assert await bus.board.get("actors.coder.coder-1") is None
+
+
 async def test_the_board_can_be_followed(world: World) -> None:
     bus, writer = await world.bus(), await world.bus()
     await writer.board.put("health.model", b"up")

@@ -12,7 +12,7 @@ from actors.errors import EffectError
 from bus.errors import UnknownAskError
 from protocol.messages import Cancel, Pause, Recover, Requeue, Resume, SessionStuck, Story
 from supervisors.clerk.clerk import ERRANDS
-from supervisors.clerk.handover import hand_over
+from supervisors.clerk.handover import find_left, hand_over
 from supervisors.core.recycling import RECOVERIES_MAX
 from tests.actors.understudies.effects import Think
 from tests.simulation.evening import HOUR, after, come_to, events, last, on_stage, states
@@ -379,6 +379,11 @@ def test_a_stream_that_is_gone_holds_the_clerk_up_and_does_not_end_it() -> None:
 # A coder that is gone for good.
 
 
+async def give_back(theatre: Theatre, coder: str) -> str:
+    left = await find_left(theatre.office, "coder", coder)
+    return "" if left is None else await hand_over(theatre.office, left, "supervisor/x")
+
+
 def test_the_story_of_a_coder_that_is_gone_for_good_goes_on_with_another_at_once() -> None:
     async def play(theatre: Theatre) -> None:
         theatre.outside.slowness = 10.0
@@ -388,8 +393,8 @@ def test_the_story_of_a_coder_that_is_gone_for_good_goes_on_with_another_at_once
         theatre.restarts = False
         theatre.kill(theatre.processes["coder.coder-1"])
         theatre.start("coder.coder-2")
-        assert await hand_over(theatre.office, "coder", "coder-1", "supervisor/x") == "s-1"
-        assert await hand_over(theatre.office, "coder", "coder-1", "supervisor/x") == ""
+        assert await give_back(theatre, "coder-1") == "s-1"
+        assert await give_back(theatre, "coder-1") == ""
         assert await theatre.until(lambda: last(theatre).incarnation == "coder.coder-2-1", 5)
         await come_to(theatre, "DONE")
 
@@ -406,8 +411,8 @@ def test_a_story_that_somebody_else_has_is_not_handed_over() -> None:
         assert hosted is not None
         assert hosted.value is not None
         await theatre.office.board.put("actors.coder.coder-9", hosted.value)
-        assert await hand_over(theatre.office, "coder", "coder-9", "supervisor/x") == ""
-        assert await hand_over(theatre.office, "coder", "coder-8", "supervisor/x") == ""
+        assert await give_back(theatre, "coder-9") == ""
+        assert await give_back(theatre, "coder-8") == ""
         assert await theatre.office.board.get("actors.coder.coder-9") is None
         await asyncio.sleep(MINUTE)
         assert {record.incarnation for record in theatre.monitor.records["s-1.1"]} == {"coder.coder-1-1"}
