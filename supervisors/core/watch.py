@@ -24,6 +24,9 @@ COUNTED: frozenset[Way] = frozenset({"crash", "hung", "never_ready"})
 PAUSED_AFTER: frozenset[Way] = COUNTED | {"cut_off"}
 """After these in a row a child is left alone for longer and longer."""
 
+START_EVERY_SECONDS = 0.25
+"""So often at most a child is started that ends by itself without having failed, however fast it does so."""
+
 ALIVE: frozenset[Phase] = frozenset({"starting", "ready", "stopping"})
 
 replace = msgspec.structs.replace
@@ -44,6 +47,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     counted: int = 0
     """Those of them that use up the budget: one that fails slowly would never have enough of them in time."""
     starts: int = 0
+    started: float = 0.0
+    """When it was started last."""
     failures: int = 0
     ready_since: float = 0.0
     was_ready: bool = False
@@ -141,9 +146,12 @@ def ended(watch: Watch, name: str, way: Way, now: float, chance: float = 0.0) ->
     known = watch.children[name]
     if known.leaving:
         return _without(watch, name)
-    if known.phase == "stopping" or known.recycle or way == "asked":
+    is_told = known.phase == "stopping" or known.recycle
+    soonest = known.started + START_EVERY_SECONDS
+    if is_told or way == "asked":
         phase: Phase = "down" if known.wanted else "over"
-        return _with(watch, name, replace(known, phase=phase, recycle=False, last_way="asked"))
+        not_before = 0.0 if is_told else soonest
+        return _with(watch, name, replace(known, phase=phase, recycle=False, not_before=not_before, last_way="asked"))
     is_back = _is_started_again(_plan(watch, name), way)
     was_well = known.phase == "ready" and now - known.ready_since >= watch.plan.budget.seconds
     counted = 0 if was_well or way not in PAUSED_AFTER else known.counted
@@ -159,7 +167,7 @@ def ended(watch: Watch, name: str, way: Way, now: float, chance: float = 0.0) ->
         phase=phase,
         wanted=is_back,
         recycle=False,
-        not_before=now + pause,
+        not_before=now + pause if has_failed else soonest,
         streak=streak,
         counted=counted,
         failures=known.failures + has_failed,
@@ -237,7 +245,7 @@ def _starts(watch: Watch, now: float) -> tuple[Watch, tuple[Act, ...]]:
     for name in _names(watch):
         known = watch.children[name]
         if known.phase == "down" and known.wanted and _is_due(watch, known, now):
-            known = replace(known, phase="starting", starts=known.starts + 1)
+            known = replace(known, phase="starting", starts=known.starts + 1, started=now)
             watch = _with(watch, name, known)
             acts.append(Start(name))
         if known.wanted and known.phase != "ready" and _is_waited_for(watch, known):
@@ -257,7 +265,8 @@ def _wakes(watch: Watch, now: float) -> tuple[Act, ...]:
 def _is_due(watch: Watch, known: Known, now: float) -> bool:
     """Whether a child was left alone for long enough; longer than ever is only by a clock that was set back."""
     backoff = watch.plan.backoff
-    return not 0 < known.not_before - now <= backoff.seconds_max * (1.0 + backoff.jitter)
+    longest = max(backoff.seconds_max * (1.0 + backoff.jitter), START_EVERY_SECONDS)
+    return not 0 < known.not_before - now <= longest
 
 
 # How children hang together.

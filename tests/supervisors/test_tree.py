@@ -31,6 +31,7 @@ from supervisors.core.watch import ALIVE, Count, Counters, Way
 
 NO_PAUSE = Backoff(first_seconds=0.0, jitter=0.0)
 WAYS: tuple[Way, ...] = get_args(Way)
+LIVED_SECONDS = 0.5
 
 
 def a_plan(coders: int = 2, **coders_more: Any) -> Supervisor:
@@ -84,6 +85,7 @@ class Play:
                 self.log.append(f"wake {at:g}")
 
     def end(self, name: str, way: Way) -> list[str]:
+        self.now += LIVED_SECONDS
         self.log.clear()
         self.tree = ended(self.tree, name, way, self.now)
         return self.go_on()

@@ -10,6 +10,7 @@ from supervisors.core.plans import Backoff, Budget, Child, Restart, Strategy, Su
 from supervisors.core.watch import (
     ALIVE,
     COUNTED,
+    START_EVERY_SECONDS,
     Act,
     Closed,
     Counters,
@@ -31,6 +32,7 @@ NAMES = ("a", "b", "c")
 WAYS: tuple[Way, ...] = get_args(Way)
 RESTARTS: tuple[Restart, ...] = get_args(Restart)
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+LIVED_SECONDS = 0.5
 
 
 def plan(strategy: Strategy = "one_for_one", restarts: Restart = "permanent", **more: Any) -> Supervisor:
@@ -75,7 +77,8 @@ class Play:
                 self.log.append(f"wake {at:g}")
 
     def end(self, name: str, way: Way) -> list[str]:
-        """A child ends by itself; what is done about it."""
+        """A child ends by itself, when it has lived for a while; what is done about it."""
+        self.now += LIVED_SECONDS
         self.log.clear()
         self.watch = ended(self.watch, name, way, self.now)
         self.go_on()
@@ -175,6 +178,28 @@ def test_a_child_that_is_cut_off_again_and_again_is_left_alone_for_longer_and_us
     assert play.watch.failures == ()
 
 
+@pytest.mark.parametrize("way", ["normal", "error", "asked"])
+def test_who_ends_at_once_again_and_again_is_started_only_so_often(way: Way) -> None:
+    watch, starts = watch_over(plan()), 0
+    for hundredth in range(1000):
+        now = hundredth / 100
+        watch, acts = reconcile(watch, now)
+        starts += Start("a") in acts
+        if watch.children["a"].phase == "starting":
+            watch = ended(watch, "a", way, now)
+
+    assert starts == 10 / START_EVERY_SECONDS
+
+
+def test_who_was_told_to_end_is_started_again_at_once_however_short_it_lived() -> None:
+    play = Play(plan())
+    play.watch = restart(play.watch, "a")
+    play.log.clear()
+    play.go_on()
+
+    assert play.log == ["-a", "+a"]
+
+
 def test_a_temporary_sibling_that_has_to_end_is_not_started_again() -> None:
     children = (Child(name="a"), Child(name="b", restart="temporary"), Child(name="c", restart="transient"))
     play = Play(Supervisor(name="top", children=children, strategy="one_for_all"))
@@ -264,7 +289,7 @@ def test_a_child_that_is_left_alone_is_so_by_the_next_supervisor_too() -> None:
 
     successor = Play(supervisor, now=1.0, counters=counters_of(play.watch))
 
-    assert successor.log[:3] == ["+b", "+c", "wake 10"]
+    assert successor.log[:3] == ["+b", "+c", "wake 11"]
     assert successor.phases()["a"] == "down"
     assert {name: known.starts for name, known in successor.watch.children.items()} == {"a": 2, "b": 2, "c": 2}
 
@@ -385,8 +410,8 @@ def test_a_clock_that_is_set_back_neither_counts_what_lies_ahead_nor_leaves_anyb
     play.end("b", "crash")
     play.now = 100.0
 
-    assert play.end("a", "crash") == ["wake 110"]
-    assert play.watch.failures == (100.0,)
+    assert play.end("a", "crash") == ["wake 110.5"]
+    assert play.watch.failures == (100.5,)
     play.now = 105.0
     play.go_on()
     assert play.phases()["a"] == "down"
