@@ -34,12 +34,13 @@ def render(overview: Overview) -> RenderableType:
 
 
 def _health(health: Health) -> Table:
-    table = _table("API", "HEALTH", "SINCE", "LATENCY", "LAST ERROR")
+    table = _table("API", "HEALTH", "SINCE", "IN A ROW", "LATENCY", "LAST ERROR")
     for service in health.services:
         table.add_row(
             Text(one_line(service.name)),
             _health_word(service),
             Text(moment(service.since)),
+            Text(f"{service.failures} failed" if service.failures else f"{service.successes} good"),
             Text(f"{service.latency_ms:.1f} ms"),
             Text(one_line(service.error)),
         )

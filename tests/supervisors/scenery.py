@@ -173,5 +173,6 @@ def an_exit(name: str, **facts: Any) -> ActorExited:
 async def post_health(bus: Bus, *, healthy: bool, error: str = "") -> None:
     """Say how the APIs are."""
     broker = Service(name="broker", healthy=True, since=AT, checked_at=AT, latency_ms=0.4, successes=3)
-    model = Service(name="model", healthy=healthy, since=AT, checked_at=AT, latency_ms=12.0, error=error)
+    in_row = {"successes": 2} if healthy else {"failures": 4}
+    model = Service(name="model", healthy=healthy, since=AT, checked_at=AT, latency_ms=12.0, error=error, **in_row)
     await bus.health.put(Health(at=AT, services=(broker, model)))

@@ -51,7 +51,7 @@ async def test_all_is_well(person: Person, project_bus: Bus) -> None:
 
     assert (done.code, done.err) == (0, "")
     assert "runs since 2026-01-02T03:04:05Z" in done.out.splitlines()[0]
-    assert cells(done.out, "model") == ["model", "healthy", "2026-01-02T03:04:05Z", "12.0", "ms"]
+    assert cells(done.out, "model") == ["model", "healthy", "2026-01-02T03:04:05Z", "2", "good", "12.0", "ms"]
     assert cells(done.out, "health") == ["health", "ready", "-", "2026-01-02T03:04:05Z"]
     when = "2026-01-02T03:04:05Z"
     assert cells(done.out, "coder-1") == ["coder-1", "CODING", "s-1.1", when, "think;", "2", "failures"]
@@ -92,8 +92,10 @@ async def test_an_api_that_is_not_healthy_has_the_same_exit_code(person: Person,
     done = await person.supervisor("status")
 
     assert done.code == 4
-    assert "NOT HEALTHY" in done.out
-    assert "529 overloaded" in done.out
+    when = "2026-01-02T03:04:05Z"
+    words = ["model", "NOT", "HEALTHY", when, "4", "failed", "12.0", "ms", "529", "overloaded"]
+    assert cells(done.out, "model") == words
+    assert cells(done.out, "broker") == ["broker", "healthy", when, "3", "good", "0.4", "ms"]
 
 
 async def test_an_open_ask_needs_a_person(person: Person, project_bus: Bus) -> None:
