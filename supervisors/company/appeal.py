@@ -1,8 +1,11 @@
 """The appeal: when the root of the tree has given up, a person is asked what now."""
 
+from contextlib import suppress
+
 from actors.runtime.world import World
 from bus.asks import Ask
 from bus.bus import Bus
+from bus.errors import StorageFullError
 from supervisors.core.standing import GAVE_UP
 
 START_AGAIN = "start again"
@@ -23,7 +26,8 @@ def an_ask(world: World, number: int) -> Ask:
 
 
 async def withdraw_earlier(bus: Bus) -> None:
-    """Take back what killed supervisors have asked and nobody waits for any more."""
+    """Take back what killed supervisors have asked and nobody waits for any more; on a full disk it stays open."""
     for ask in await bus.asks.open():
         if ask.id.startswith(_PREFIX) and f".{GAVE_UP}-" in ask.id:
-            await bus.asks.withdraw(ask.id)
+            with suppress(StorageFullError):
+                await bus.asks.withdraw(ask.id)

@@ -311,12 +311,24 @@ class Company:
     async def _ask(self, ask: Ask) -> None:
         """Wait for the answer, however long it takes; what was settled otherwise nobody is to be asked any more."""
         try:
-            await self._put_standing()  # whoever finds the ask finds the tree as it is
-            await self._bus.asks.put(ask)
-            answer = await self._bus.asks.wait(ask.id)
+            while (answer := await self._answer(ask)) is None:
+                continue
             self._changes.put_nowait(trees.begin_anew if answer == START_AGAIN else trees.stop)
         finally:
             await self._bus.asks.withdraw(ask.id)
+
+    async def _answer(self, ask: Ask) -> str | None:
+        """None: it could not be asked, and may be tried again now."""
+        try:
+            await self._put_standing()  # whoever finds the ask finds the tree as it is
+            await self._bus.asks.put(ask)
+            return await self._bus.asks.wait(ask.id)
+        except BusClosedError:
+            raise
+        except BusError as error:
+            log.warning("company.cannot_ask", reason=str(error))  # a full disk, for one: it may have room again soon
+            await asyncio.sleep(AGAIN_SECONDS)
+            return None
 
     def _last_reason(self, supervisor: str) -> str:
         """How the last of those below a supervisor has failed."""

@@ -16,6 +16,7 @@ import pytest
 from actors.exits import ActorExit
 from bus.asks import Ask
 from bus.bus import Bus
+from bus.errors import StorageFullError
 from bus.settings.tree import Group, Member, TreeText
 from protocol.messages import ActorExited, SupervisorGaveUp
 from protocol.messages import Restart as RestartSignal
@@ -239,6 +240,26 @@ async def test_what_a_killed_supervisor_has_asked_nobody_is_asked_any_more(
         asks = await company.bus.asks.open()
 
     assert {ask.id for ask in asks} == {"supervisor.recycling.7", "architect.main.7.1"}
+
+
+async def test_a_person_is_asked_as_soon_as_there_is_room_for_the_question(
+    make: Callable[..., PuppetCompany], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supervisors.company.company.AGAIN_SECONDS", TICK_SECONDS)
+    async with make(a_bystander("weak"), failures_max=0).running() as company:
+        await company.until_settled()
+        put, refusals = company.bus.asks.put, iter([True, True])
+
+        async def put_once_there_is_room(ask: Ask) -> None:
+            if next(refusals, False):
+                raise StorageFullError(ask.id, "no space left")
+            await put(ask)
+
+        monkeypatch.setattr(company.bus.asks, "put", put_once_there_is_room)
+        killed(company, "weak")
+        ask = await company.asked()
+
+    assert ask.id.endswith("-1")
 
 
 @pytest.mark.parametrize("recipient", ["architect.weak", "architect.all", "supervisor.other"])
