@@ -112,6 +112,11 @@ def reap(pid: int) -> None:
         _children.pop(pid, None)
 
 
+def started_here() -> frozenset[int]:
+    """The servers that this process has started, and reaps itself."""
+    return frozenset(_children)
+
+
 def signal_process(pid: int, born: int, number: signal.Signals) -> bool:
     """Send a signal to that very process; False if it is gone."""
     descriptor = open_process(pid, born)

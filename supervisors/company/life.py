@@ -19,8 +19,9 @@ from supervisors.company.evidence import Said, evidence, reason
 from supervisors.core.patience import Conduct, Patience, measure, way_of
 from supervisors.core.watch import Way
 from supervisors.errors import StartError
+from supervisors.processes.custody import Exit
 from supervisors.processes.orders import Order, Resources
-from supervisors.processes.running import Exit, Nursery, Running
+from supervisors.processes.running import Nursery, Running
 
 log = structlog.get_logger()
 

@@ -1,7 +1,8 @@
 """Where a supervisor is at home on its machine: its folder, and the two locks that say who is left there.
 
 `supervisor.lock` is the supervisor's alone and ends with it. `actors.lock` is held by every process that it has started
-as well, so whoever comes next can wait until nobody of the last company is left, and find those who do not leave.
+as well, so whoever comes next can wait until nobody of the last company is left, and find those who do not leave. What
+actors have started in their turn does not hold it; it is found by the mark that it has inherited.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from bus.server.process import birth, end_process, is_alive
 from bus.settings import Loaded, make_state_folder, state_folder
 from supervisors.core.watch import Counters
 from supervisors.errors import AlreadyRunningError
+from supervisors.processes.kin import is_marked
 
 SUPERVISOR_LOCK = "supervisor.lock"
 ACTORS_LOCK = "actors.lock"
@@ -73,6 +75,7 @@ class Place(msgspec.Struct, frozen=True):
                 await asyncio.to_thread(self.end_orphans)
                 deadline = time.monotonic() + KILL_SECONDS
             await asyncio.sleep(POLL_SECONDS)
+        await asyncio.to_thread(self.end_orphans)  # what they have started, and left behind
 
     def open_actors_lock(self) -> int:
         """A descriptor for it, to be handed on to whoever is started."""
@@ -80,10 +83,13 @@ class Place(msgspec.Struct, frozen=True):
 
     def end_orphans(self) -> list[int]:
         """Kill whoever an earlier company has left behind; returns their process ids."""
-        found = orphans(self.folder)
-        for pid in found:
-            end_process(pid, birth(pid) or 0, 0.0)
-        return found
+        ended: set[int] = set()
+        deadline = time.monotonic() + KILL_SECONDS
+        while (found := orphans(self.folder)) and time.monotonic() < deadline:  # they may have started more meanwhile
+            for pid in found:
+                end_process(pid, birth(pid) or 0, 0.0)
+            ended |= set(found)
+        return sorted(ended)
 
     # What is to be remembered.
 
@@ -131,11 +137,11 @@ def find_place(loaded: Loaded, environ: Mapping[str, str]) -> Place:
 
 
 def orphans(folder: Path) -> list[int]:
-    """The processes that hold the actors' lock of a supervisor's folder, but for the supervisor and ourselves."""
+    """Whoever holds the actors' lock of a supervisor's folder or has its mark, but for the supervisor and ourselves."""
     lock = str((folder / ACTORS_LOCK).resolve())
     record = Place(folder).supervisor()
     spared = {os.getpid(), record.pid if record else 0}
-    return [pid for pid in _pids() if pid not in spared and lock in _open_files(pid)]
+    return [pid for pid in _pids() if pid not in spared and (is_marked(pid, lock) or lock in _open_files(pid))]
 
 
 def _pids() -> list[int]:

@@ -34,8 +34,7 @@ from supervisors.core.plans import Child, walk
 from supervisors.health.monitor import Monitor
 from supervisors.health.probes import Probe, find_probes
 from supervisors.office import Office
-from supervisors.processes.fresh import FreshNursery
-from supervisors.processes.nursery import Soil, ZygoteNursery, reap_strangers
+from supervisors.processes.nursery import Soil, ZygoteNursery
 from supervisors.processes.orders import Order
 from supervisors.processes.running import Nursery
 
@@ -171,7 +170,7 @@ class Reign:
     async def _reap(self) -> None:
         while True:
             await asyncio.sleep(REAP_SECONDS)
-            reap_strangers(self._nursery.pids)
+            self._nursery.reap()
 
     # What runs.
 
@@ -181,9 +180,10 @@ class Reign:
             folder=str(self._loaded.root),
             lock=lock,
             orphan_seconds=self._orphan_seconds,
+            processes=self._settings.supervisor.processes,
             modules=tuple(dict.fromkeys(each.part.partition(":")[0] for each in actors)),
         )
-        return ZygoteNursery(soil) if self._settings.supervisor.processes == "fork" else FreshNursery(soil)
+        return ZygoteNursery(soil)
 
     def _make_life(self, world: RealWorld, office: Office, company: Company, child: Child, now: float) -> Life:
         match child.runs:

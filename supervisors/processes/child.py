@@ -21,7 +21,7 @@ from supervisors.processes.orders import Order
 
 def be_actor(order: Order, tether: int) -> int:
     """Run the actor to its end; returns its exit code. `tether` is its end of the line to its supervisor."""
-    _print_to(order.log)
+    print_to(order.log)
     gc.enable()
     remember_secrets(environment_secrets(os.environ))
     configure_logs("info", actor=order.actor)
@@ -46,7 +46,7 @@ def look_in(folder: str) -> None:
     sys.path[:0] = [folder, str(Path.cwd())]
 
 
-def _print_to(log: str) -> None:
+def print_to(log: str) -> None:
     """Nothing is read, and what is printed goes to the actor's own file."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -24,7 +24,7 @@ def unfit_for_fork(before: frozenset[tuple[str, str]]) -> str:
 
 
 def _threads() -> list[str]:
-    """All but the first, Python's or not; those that it does not know have the name that the machine knows."""
+    """All but the first, whoever has started them; Python knows the names of its own."""
     known = {thread.native_id: thread.name for thread in threading.enumerate()}
-    others = [each for each in Path("/proc/self/task").iterdir() if int(each.name) != os.getpid()]
-    return sorted(known.get(int(each.name)) or (each / "comm").read_text().strip() for each in others)
+    others = [int(each.name) for each in Path("/proc/self/task").iterdir() if int(each.name) != os.getpid()]
+    return sorted(known.get(number, "a native one") for number in others)

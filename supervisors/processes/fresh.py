@@ -1,82 +1,35 @@
-"""Fresh interpreters instead of forks: slower to start and larger, but with nothing that could cross a fork.
+"""A fresh interpreter instead of a fork: slower to start and larger, but with nothing that could cross a fork.
 
-For systems where forking is not safe, and for modules that start threads when they are imported.
+For modules that start threads when they are imported. The zygote starts it, and reaps and reports as ever.
 """
 
-import asyncio
 import os
-import signal
-import subprocess
 import sys
+from typing import NoReturn
 
 import msgspec
 
-from supervisors.errors import StartError
-from supervisors.processes.child import be_actor, look_in
-from supervisors.processes.nursery import Soil, become_subreaper
+from supervisors.processes.child import be_actor, look_in, print_to
+from supervisors.processes.kin import call_ourselves
 from supervisors.processes.orders import Order
-from supervisors.processes.running import Running, tethers
 
 
-class FreshNursery:
-    """Starts each actor in an interpreter of its own."""
-
-    def __init__(self, soil: Soil) -> None:
-        self._soil = soil
-        self._children: list[Running] = []
-        become_subreaper()
-
-    async def start(self, order: Order) -> Running:
-        """Start an interpreter; it may still be importing when this returns."""
-        ours, its = tethers()
-        arguments = [str(its.fileno()), msgspec.json.encode(order).decode()]
-        with its:
-            try:
-                process = subprocess.Popen(  # noqa: ASYNC220, S603 -- takes a millisecond; it is ourselves
-                    [sys.executable, "-m", "supervisors.processes.fresh", *arguments],
-                    pass_fds=(its.fileno(), self._soil.lock),
-                    stdin=subprocess.DEVNULL,
-                    start_new_session=True,  # Ctrl-C is the supervisor's, who then tells everybody in order
-                )
-            except OSError as error:
-                ours.close()
-                raise StartError(order.actor, str(error)) from error
-        try:
-            pidfd = os.pidfd_open(process.pid)
-        except OSError as error:
-            ours.close()
-            process.kill()
-            process.wait()
-            raise StartError(order.actor, f"{error.strerror}: raise the limit of open files") from error
-        running = Running(order, process.pid, pidfd, ours)
-        process.returncode = 0  # Popen must not reap it: we do, and learn what it has used up
-        running.adopt()
-        self._children = [*(each for each in self._children if not each.is_gone), running]
-        return running
-
-    async def close(self) -> None:
-        """Let go of whoever is left, and wait for them; who does not leave is killed."""
-        for running in self._children:
-            running.let_go()
-        for running in self._children:
-            try:
-                async with asyncio.timeout(self._soil.orphan_seconds):
-                    await running.wait()
-            except TimeoutError:
-                running.signal(signal.SIGKILL)
-                await running.wait()
-
-    @property
-    def pids(self) -> frozenset[int]:
-        """It has no processes of its own."""
-        return frozenset()
+def become_fresh(order: Order, tether: int, lock: int) -> NoReturn:
+    """Be the actor in an interpreter of its own, in this process."""
+    print_to(order.log)
+    for kept in (tether, lock):
+        os.set_inheritable(kept, True)
+    arguments = (str(tether), str(lock), msgspec.json.encode(order).decode())
+    os.execv(sys.executable, [sys.executable, "-m", "supervisors.processes.fresh", *arguments])  # noqa: S606 -- ourselves
 
 
 def main() -> None:
-    """Entry point: `python -m supervisors.processes.fresh TETHER ORDER`."""
-    order = msgspec.json.decode(sys.argv[2], type=Order)
+    """Entry point: `python -m supervisors.processes.fresh TETHER LOCK ORDER`."""
+    tether, lock, order = int(sys.argv[1]), int(sys.argv[2]), msgspec.json.decode(sys.argv[3], type=Order)
+    os.set_inheritable(lock, False)  # what the actor starts does not hold it
+    call_ourselves(order.actor)
     look_in(order.folder)
-    sys.exit(be_actor(order, int(sys.argv[1])))
+    sys.exit(be_actor(order, tether))
 
 
 if __name__ == "__main__":

@@ -4,21 +4,24 @@ The supervisor is subreaper: when a zygote dies, its children become the supervi
 """
 
 import asyncio
-import ctypes
+import math
 import os
 import signal
 import socket
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
+from typing import Literal
 
 import msgspec
 import structlog
 
 from supervisors.errors import StartError
+from supervisors.processes.custody import Custody, Exit
+from supervisors.processes.kin import MARK, become_subreaper, company_of
 from supervisors.processes.orders import PACKET_BYTES_MAX, Ended, Loaded, Order, Refused, Report, Started, Unfit
-from supervisors.processes.running import Exit, Running, tethers
+from supervisors.processes.running import Running, tethers
 
 log = structlog.get_logger()
 
@@ -29,12 +32,13 @@ FORK_SECONDS = 10.0
 """How long it may take to fork; one that hangs is killed, and the spare is asked."""
 
 CLOSE_SECONDS = 2.0
-"""How much longer than its children it may take to end."""
+"""How long who was killed may take to be gone, and a zygote without children to end."""
+
+SPARE_SECONDS = 10.0
+"""So far apart spares are loaded at least, should each of them die."""
 
 ORDERS_MAX = 8
 """So many orders may lie with a zygote, which follows one after the other; a socket has no room for hundreds."""
-
-PR_SET_CHILD_SUBREAPER = 36
 
 _report = msgspec.json.Decoder(Report)
 
@@ -48,18 +52,23 @@ class Soil(msgspec.Struct, frozen=True, kw_only=True):
     """A descriptor that everybody keeps, so that the next supervisor knows whether anybody is left."""
     orphan_seconds: float
     """How long the children of a dead supervisor may take to leave: more than an actor's own limit."""
+    processes: Literal["fork", "exec"] = "fork"
+    """Whether an actor goes on from what its zygote has imported, or begins with a fresh interpreter."""
     modules: tuple[str, ...] = ()
     """What is imported before anybody is forked."""
 
 
 class ZygoteNursery:
-    """Starts actors by forking them."""
+    """Starts actors by having them forked."""
 
     def __init__(self, soil: Soil) -> None:
         self._soil = soil
         self._numbers = 0
+        self._custody = Custody(company_of(soil.lock))
         self._active: _Zygote | None = None
         self._spare: asyncio.Task[_Zygote] | None = None
+        self._spared_at = -math.inf
+        self._is_closed = False
         self._choosing = asyncio.Lock()
         become_subreaper()
 
@@ -75,28 +84,74 @@ class ZygoteNursery:
                 continue
 
     async def close(self) -> None:
-        """End the zygotes; whom they have forked is let go, and waited for."""
+        """Let everybody go and wait for all of them together, kill who does not leave in time, and end the zygotes."""
+        self._is_closed = True
+        for running in self._running:
+            running.let_go()
+        if not await self._are_gone(self._soil.orphan_seconds):
+            for running in self._running:
+                running.signal(signal.SIGKILL)
+            await self._are_gone(CLOSE_SECONDS)
         if self._spare is not None:
             self._spare.cancel()
             with suppress(asyncio.CancelledError, StartError):
                 await (await self._spare).close()
         if self._active is not None:
             await self._active.close()
+        await self._are_gone(CLOSE_SECONDS)
+
+    def reap(self) -> None:
+        """Take the exit status of children that nobody waits for; to be called again and again."""
+        self._custody.reap()
+
+    @property
+    def _running(self) -> list[Running]:
+        return [each for each in self._custody.owners if isinstance(each, Running)]
 
     @property
     def pids(self) -> frozenset[int]:
         """The zygotes' own processes."""
-        spare = self._spare.result() if self._spare and self._spare.done() and not self._spare.exception() else None
-        return frozenset(zygote.pid for zygote in (self._active, spare) if zygote is not None)
+        return frozenset(zygote.pid for zygote in (self._active, self._loaded_spare) if zygote is not None)
+
+    @property
+    def _loaded_spare(self) -> "_Zygote | None":
+        is_there = self._spare is not None and self._spare.done() and not self._spare.cancelled()
+        return self._spare.result() if self._spare and is_there and not self._spare.exception() else None
+
+    async def _are_gone(self, seconds: float) -> bool:
+        """Whether everybody is within so long."""
+        waiting = [asyncio.ensure_future(each.wait()) for each in self._running]
+        if not waiting:
+            return True
+        _, late = await asyncio.wait(waiting, timeout=seconds)
+        for each in late:
+            each.cancel()
+        return not late
 
     async def _living(self) -> "_Zygote":
         if self._active is None or self._active.is_gone:
-            spare = self._spare or asyncio.ensure_future(_Zygote.load(self._soil))
+            spare = self._spare or asyncio.ensure_future(self._load())
             self._spare = None
             self._active = await spare
-            self._spare = asyncio.ensure_future(_Zygote.load(self._soil))
-            self._spare.add_done_callback(_look_at)
+            self._stand_by()
         return self._active
+
+    def _stand_by(self) -> None:
+        """Have a spare loaded, if there is none."""
+        if self._spare is None and not self._is_closed:
+            self._spared_at = asyncio.get_running_loop().time()
+            self._spare = asyncio.ensure_future(self._load())
+            self._spare.add_done_callback(_look_at)
+
+    async def _load(self) -> "_Zygote":
+        return await _Zygote.load(self._soil, self._custody, self._replace)
+
+    def _replace(self, gone: "_Zygote") -> None:
+        """A zygote has died. Another spare is loaded at once if it was one, but not again and again."""
+        if gone is self._loaded_spare:
+            self._spare = None
+            loop = asyncio.get_running_loop()
+            loop.call_at(max(loop.time(), self._spared_at + SPARE_SECONDS), self._stand_by)
 
 
 def _look_at(spare: "asyncio.Task[_Zygote]") -> None:
@@ -110,40 +165,40 @@ class _ZygoteGoneError(Exception):
 
 
 class _Zygote:
-    """One zygote."""
+    """One zygote. `pidfd` is closed with it; `gone` is called when it has died."""
 
-    def __init__(self, process: asyncio.subprocess.Process, orders: socket.socket, orphan_seconds: float) -> None:
-        self._process = process
+    def __init__(
+        self, pid: int, pidfd: int, orders: socket.socket, custody: Custody, gone: Callable[["_Zygote"], None]
+    ) -> None:
+        self.pid = pid
+        self.is_gone = False
+        self._pidfd = pidfd
         self._orders = orders
-        self._orphan_seconds = orphan_seconds
+        self._custody = custody
+        self._gone = gone
         self._loop = asyncio.get_running_loop()
         self._loaded: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[Exit] = self._loop.create_future()
         self._room = asyncio.Semaphore(ORDERS_MAX)
         self._starting: dict[int, _Starting] = {}
         self._children: dict[int, Running] = {}
-        self.pid = process.pid
-        self.is_gone = False
+        self._clearing: asyncio.Task[None] | None = None
         self._loop.add_reader(orders.fileno(), self._hear)
+        custody.own(pid, self)
+        custody.take(pid, pidfd, self._has_ended)
 
     @classmethod
-    async def load(cls, soil: Soil) -> "_Zygote":
+    async def load(cls, soil: Soil, custody: Custody, gone: Callable[["_Zygote"], None]) -> "_Zygote":
         """Start one; returns when it takes orders."""
         ours, its = tethers()
-        try:
-            with its:
-                process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "supervisors.processes.zygote",
-                    *(str(its.fileno()), str(soil.lock), str(soil.orphan_seconds), soil.folder, *soil.modules),
-                    pass_fds=(its.fileno(), soil.lock),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    start_new_session=True,  # Ctrl-C is the supervisor's, who then tells everybody in order
-                )
-        except BaseException:
-            ours.close()
-            raise
-        zygote = cls(process, ours, soil.orphan_seconds)
+        with its:
+            try:
+                process = _spawn(soil, its)
+                pidfd = _hold(process)
+            except OSError as error:
+                ours.close()
+                raise StartError("the zygote", str(error)) from error
+        zygote = cls(process.pid, pidfd, ours, custody, gone)
         try:
             async with asyncio.timeout(LOAD_SECONDS):
                 await zygote._loaded
@@ -169,7 +224,7 @@ class _Zygote:
                 ours.close()
                 self._lose()
                 raise _ZygoteGoneError from error
-        starting = self._starting[order.number] = _Starting(order, ours, self._loop.create_future())
+        starting = self._starting[order.number] = _Starting(order, ours, self._custody, self._loop.create_future())
         try:
             async with asyncio.timeout(FORK_SECONDS):
                 return await asyncio.shield(starting.running)
@@ -179,25 +234,42 @@ class _Zygote:
             return await starting.running
 
     async def close(self) -> None:
-        """Let it go; returns when it has ended, which it does when its children have."""
-        self._hang_up()
-        for running in self._children.values():
-            running.let_go()
-        if not self._children:
+        """Let it go; returns when it has ended. Whoever of its children should still be there is ours then."""
+        if not self._has_loaded:
             self._kill()
+        self._part()
         try:
-            async with asyncio.timeout(self._orphan_seconds + CLOSE_SECONDS):
-                await self._process.wait()
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await asyncio.shield(self._ended)
         except TimeoutError:
             log.warning("zygote.hung", pid=self.pid)
-            for running in self._children.values():
-                running.signal(signal.SIGKILL)
             self._kill()
-            await self._process.wait()
+            await self._ended
+        if self._clearing is not None:
+            await self._clearing
+
+    @property
+    def _has_loaded(self) -> bool:
+        return self._loaded.done() and not self._loaded.cancelled() and not self._loaded.exception()
 
     def _kill(self) -> None:
-        with suppress(ProcessLookupError):
-            self._process.kill()
+        if not self._ended.done():
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _has_ended(self, exit_: Exit) -> None:
+        """It is gone, so its children are ours now, and so is what had just been left to it."""
+        while self._hear():
+            continue
+        if not self.is_gone:
+            self._lose()
+        os.close(self._pidfd)
+        self._custody.release(self.pid)
+        for running in self._children.values():
+            running.adopt()
+        self._clearing = asyncio.ensure_future(self._custody.end_strangers())
+        self._ended.set_result(exit_)
+        self._gone(self)
 
     def _hang_up(self) -> None:
         if self._orders.fileno() >= 0:
@@ -206,16 +278,23 @@ class _Zygote:
 
     # What it says.
 
-    def _hear(self) -> None:
+    def _hear(self) -> bool:
+        """One thing that it says; whether there was any."""
         try:
             packet, descriptors, _, _ = socket.recv_fds(self._orders, PACKET_BYTES_MAX, 1)
-        except (BlockingIOError, ConnectionResetError):
-            return  # reset: it has ended with orders unread; what it had said before comes next, and then the end
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            return True  # it has ended with orders unread; what it had said before comes next, and then the end
         except OSError:
             packet, descriptors = b"", []
-        if not packet:
+        if packet:
+            self._heed(packet, descriptors)
+        elif not self.is_gone:
             self._lose()
-            return
+        return bool(packet)
+
+    def _heed(self, packet: bytes, descriptors: list[int]) -> None:
         match _report.decode(packet):
             case Loaded() | Unfit() if self._loaded.done():
                 pass  # it has been given up just now
@@ -229,7 +308,9 @@ class _Zygote:
                 self._begin(number, pid, descriptors)
             case Refused(number=number, reason=reason):
                 self._starting.pop(number).fail(StartError(f"process {number}", reason))
-            case Ended(number=number, code=code, resources=resources):
+            case Ended(number=number, code=code, resources=resources, left=left):
+                if left:
+                    log.error("strangers.left", pids=left, reason="they cannot be killed")
                 if number in self._children:
                     self._children.pop(number).has_ended(Exit(code=code, resources=resources))
 
@@ -245,31 +326,62 @@ class _Zygote:
             self._children[number] = starting.begin(pid, pidfd)
 
     def _lose(self) -> None:
-        """The zygote is gone: its children are ours now."""
-        if self.is_gone:
-            return
-        self.is_gone = True
+        """Nobody has told it to end, but it does, or has."""
         log.warning("zygote.gone", pid=self.pid, children=len(self._children))
+        self._part()
+        self._kill()
+
+    def _part(self) -> None:
+        """Hear no more of it."""
+        self.is_gone = True
         self._hang_up()
         if not self._loaded.done():
             self._loaded.set_exception(StartError("the zygote", "it ended while it was loading"))
         for starting in self._starting.values():
             starting.fail(_ZygoteGoneError())
-        for running in self._children.values():
-            running.adopt()
+
+
+def _spawn(soil: Soil, its: socket.socket) -> "subprocess.Popen[bytes]":
+    """Start its process. At once, because until it is owned it could be taken for a stranger."""
+    return subprocess.Popen(  # noqa: S603 -- ourselves
+        [
+            sys.executable,
+            *("-m", "supervisors.processes.zygote", soil.processes, str(its.fileno()), str(soil.lock)),
+            *(str(soil.orphan_seconds), soil.folder, *soil.modules),
+        ],
+        pass_fds=(its.fileno(), soil.lock),
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is the supervisor's, who then tells everybody in order
+        env={**os.environ, MARK: company_of(soil.lock)},
+    )
+
+
+def _hold(process: "subprocess.Popen[bytes]") -> int:
+    """Its pidfd; from here on it is not Popen's to reap."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except OSError:
+        process.kill()
+        process.wait()
+        raise
+    process.returncode = 0
+    return pidfd
 
 
 class _Starting:
     """A process that is about to be there."""
 
-    def __init__(self, order: Order, tether: socket.socket, running: "asyncio.Future[Running]") -> None:
+    def __init__(
+        self, order: Order, tether: socket.socket, custody: Custody, running: "asyncio.Future[Running]"
+    ) -> None:
         self._order = order
         self._tether = tether
+        self._custody = custody
         self.running = running
 
     def begin(self, pid: int, pidfd: int) -> Running:
         """It is there; should nobody wait for it any more, it is let go."""
-        process = Running(self._order, pid, pidfd, self._tether)
+        process = Running(self._order, pid, pidfd, self._tether, self._custody)
         if self.running.done():
             process.let_go()
         else:
@@ -281,21 +393,3 @@ class _Starting:
         self._tether.close()
         if not self.running.done():
             self.running.set_exception(error)
-
-
-def become_subreaper() -> None:
-    """Have orphaned descendants become our children, so that nobody's end is missed."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
-
-
-def reap_strangers(known: Iterable[int]) -> None:
-    """Take the exit status of descendants that became ours and that nobody waits for, such as an actor's tools."""
-    familiar = frozenset(known)
-    for children in Path("/proc/self/task").glob("*/children"):
-        with suppress(OSError):
-            for pid in map(int, children.read_text().split()):
-                if pid not in familiar:
-                    with suppress(ChildProcessError):
-                        os.waitpid(pid, os.WNOHANG)

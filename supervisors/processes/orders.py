@@ -60,11 +60,15 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
-    """A process has ended and is gone; a negative code is the signal that ended it."""
+    """A process has ended and is gone; a negative code is the signal that ended it.
+
+    So is what it has left behind, but for what is `left`, which could not be killed.
+    """
 
     number: int
     code: Annotated[int, msgspec.Meta(ge=-64, le=255)]
     resources: Resources = Resources()
+    left: tuple[int, ...] = ()
 
 
 class Unfit(msgspec.Struct, frozen=True, kw_only=True, tag="unfit"):

@@ -6,22 +6,11 @@ import signal
 import socket
 from typing import Protocol
 
-import msgspec
-
 from actors.runtime.bell import Bell
 from actors.tether import READY
 from supervisors.errors import StartError
-from supervisors.processes.orders import PACKET_BYTES_MAX, Order, Resources, resources_of
-
-UNKNOWN_CODE = 255
-"""Nobody was left to see how it ended."""
-
-
-class Exit(msgspec.Struct, frozen=True, kw_only=True):
-    """How a process ended; a negative code is the signal that ended it."""
-
-    code: int
-    resources: Resources = Resources()
+from supervisors.processes.custody import Custody, Exit
+from supervisors.processes.orders import PACKET_BYTES_MAX, Order
 
 
 class Running:
@@ -30,7 +19,7 @@ class Running:
     `tether` is our end of its line. `changed` rings when it is ready or gone.
     """
 
-    def __init__(self, order: Order, pid: int, pidfd: int, tether: socket.socket) -> None:
+    def __init__(self, order: Order, pid: int, pidfd: int, tether: socket.socket, custody: Custody) -> None:
         self.order = order
         self.pid = pid
         self.is_ready = False
@@ -38,12 +27,15 @@ class Running:
         self.changed = Bell()
         self._pidfd = pidfd
         self._tether = tether
+        self._custody = custody
+        self._ending: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._exit: asyncio.Future[Exit] = self._loop.create_future()
         self._loop.add_reader(tether.fileno(), self._hear)
+        custody.own(pid, self)
 
     async def wait(self) -> Exit:
-        """How it ended, once it is gone."""
+        """How it ended, once it is gone, and with it all that it had started."""
         return await asyncio.shield(self._exit)
 
     @property
@@ -74,24 +66,22 @@ class Running:
         self._tether.close()
 
     def adopt(self) -> None:
-        """Whoever started it is gone, or we have started it ourselves: reap it ourselves."""
+        """Whoever started it is gone: reap it ourselves, and end what it leaves behind."""
         if not self.is_gone:
-            self._loop.add_reader(self._pidfd, self._reap)
+            self._custody.take(self.pid, self._pidfd, self._has_been_reaped)
 
-    def _reap(self) -> None:
-        self._loop.remove_reader(self._pidfd)
-        try:
-            pid, status, used = os.wait4(self.pid, 0)
-        except ChildProcessError:
-            self.has_ended(Exit(code=UNKNOWN_CODE))  # reaped by a zygote that did not live to say how it ended
-        else:
-            assert pid == self.pid
-            self.has_ended(Exit(code=os.waitstatus_to_exitcode(status), resources=resources_of(used)))
+    def _has_been_reaped(self, exit_: Exit) -> None:
+        self._ending = asyncio.ensure_future(self._end(exit_))
+
+    async def _end(self, exit_: Exit) -> None:
+        await self._custody.end_strangers()
+        self.has_ended(exit_)
 
     def has_ended(self, exit_: Exit) -> None:
         """For whoever reaps: say how it ended."""
         if not self._exit.done():
             os.close(self._pidfd)
+            self._custody.release(self.pid)
             self.let_go()
             self._exit.set_result(exit_)
             self.changed.ring()
@@ -122,11 +112,10 @@ class Nursery(Protocol):
         """Start an actor. StartError if the machine cannot."""
 
     async def close(self) -> None:
-        """End what it keeps for itself, and let go of whoever is left."""
+        """Let everybody go who is left, wait for them, and end what it keeps for itself."""
 
-    @property
-    def pids(self) -> frozenset[int]:
-        """The processes that it keeps for itself."""
+    def reap(self) -> None:
+        """Take the exit status of children that nobody waits for; to be called again and again."""
 
 
 def tethers() -> tuple[socket.socket, socket.socket]:

@@ -1,9 +1,10 @@
-"""A supervisor that starts actors and waits to be killed. Prints the numbers of the zygote and of the actors."""
+"""A supervisor that starts actors and waits to be killed. Prints the numbers of zygote, spare and actors."""
 
 import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from supervisors.processes.nursery import Soil, ZygoteNursery
 from supervisors.processes.orders import Order
@@ -11,9 +12,10 @@ from supervisors.processes.orders import Order
 
 async def main() -> None:
     """Start them, and wait."""
-    url, project, folder, count, orphan_seconds = sys.argv[1:]
+    url, project, folder, kind, count, orphan_seconds = sys.argv[1:]
     lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT)
-    nursery = ZygoteNursery(Soil(folder=folder, lock=lock, orphan_seconds=float(orphan_seconds)))
+    processes: Any = kind
+    nursery = ZygoteNursery(Soil(folder=folder, lock=lock, orphan_seconds=float(orphan_seconds), processes=processes))
     orders = [
         Order(
             machine="coder",
@@ -27,13 +29,17 @@ async def main() -> None:
         for number in range(1, int(count) + 1)
     ]
     running = [await nursery.start(order) for order in orders]
-    sys.stdout.write(" ".join([_parent_of(running[0].pid), *(str(each.pid) for each in running)]) + "\n")
+    zygote = _parent_of(running[0].pid)
+    while len(nursery.pids) < 2:
+        await asyncio.sleep(0.01)
+    (spare,) = nursery.pids - {zygote}
+    sys.stdout.write(" ".join(map(str, (zygote, spare, *(each.pid for each in running)))) + "\n")
     sys.stdout.flush()
     await asyncio.gather(*[each.wait() for each in running])
 
 
-def _parent_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+def _parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 if __name__ == "__main__":

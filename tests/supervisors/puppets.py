@@ -28,12 +28,12 @@ from protocol.machines.coder import CODER as CODER_MACHINE
 from protocol.messages import Envelope, Story
 from tests.actors.understudies.architect import ARCHITECT
 
-Word = Literal["done", "error", "crash", "hang", "leave a child behind"]
+Word = Literal["done", "error", "crash", "hang", "use a tool"]
 
 FOR_EVER_SECONDS = 600.0
 """Longer than any test: whoever stands still for so long is to be killed by its supervisor."""
 LATE = "late"
-CHILD = "child"
+TOOL = "tool"
 
 
 class Listen(Effect, frozen=True, kw_only=True):
@@ -100,21 +100,31 @@ def executors_of_latecomer(_: World) -> Executors:
 
 async def listen(_: Listen) -> Heard:
     """Do what is said, or have it decided."""
+    while True:
+        match word := await _word():
+            case "crash":
+                os._exit(ActorExit.CRASHED)
+            case "hang":
+                time.sleep(FOR_EVER_SECONDS)  # noqa: ASYNC251 -- it is the loop that is to stand still
+            case "use a tool":
+                _use_a_tool()
+            case _:
+                return Heard(word=word)
+
+
+async def _word() -> Any:
     said = _folder() / str(os.getpid())
     while not said.exists():
         await asyncio.sleep(0.02)
-    word: Any = said.read_text()
+    word = said.read_text()
     said.unlink()
-    match word:
-        case "crash":
-            os._exit(ActorExit.CRASHED)
-        case "hang":
-            time.sleep(FOR_EVER_SECONDS)  # noqa: ASYNC251 -- it is the loop that is to stand still
-        case "leave a child behind":
-            child = subprocess.Popen(["sleep", str(FOR_EVER_SECONDS)], start_new_session=True)  # noqa: ASYNC220
-            (_folder() / CHILD).write_text(str(child.pid))
-            os._exit(ActorExit.CRASHED)
-    return Heard(word=word)
+    return word
+
+
+def _use_a_tool() -> None:
+    """One that hides as well as it can: in a session of its own, and left to itself by whoever has started it."""
+    command = f"sleep {FOR_EVER_SECONDS} & echo $! > {TOOL}.unfinished; mv {TOOL}.unfinished {TOOL}"
+    subprocess.run(["sh", "-c", command], cwd=_folder(), start_new_session=True, check=True)
 
 
 def _folder() -> Path:

@@ -3,7 +3,6 @@
 Every test has a company of its own on the worker's server; everything in it is real but for how patient it is.
 """
 
-import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +16,7 @@ from actors.exits import ActorExit
 from bus.asks import Ask
 from bus.bus import Bus
 from bus.errors import StorageFullError
+from bus.server.process import birth
 from bus.settings.tree import Group, Member, TreeText
 from protocol.messages import ActorExited, SupervisorGaveUp
 from protocol.messages import Restart as RestartSignal
@@ -31,6 +31,7 @@ from supervisors.views.overview import read_standing
 from tests.contract.world import nats_world
 from tests.nats_server import NatsServer
 from tests.supervisors import puppets
+from tests.supervisors.owner import until
 from tests.supervisors.puppet_company import LATECOMER, PuppetCompany, a_bystander, a_puppet, child_of, is_settled
 
 TICK_SECONDS = 0.1
@@ -160,6 +161,10 @@ async def test_who_is_started_again_is_as_in_otp(
     assert got == {way: expected(way, restart, strategy) for way in ways}
     failures = {each.name: each.failures for each in after.supervisors if each.parent}
     assert failures == {way: int(way in COUNTED & STARTED_AGAIN[restart]) for way in ways}
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def has_all(standing: Standing, ways: tuple[str, ...]) -> bool:
@@ -350,25 +355,42 @@ async def test_where_nobody_can_be_started_the_company_ends_and_says_why(make: C
     assert [reason.partition(": ")[0] for reason in outcome.misconfigured] == ["one", "two"]
 
 
-LAST_WORDS: tuple[puppets.Word, ...] = ("leave a child behind", "done")
-"""After these it has nothing more in hand."""
-
-
-async def test_what_a_child_has_left_behind_holds_up_nobody(make: Callable[..., PuppetCompany], tmp_path: Path) -> None:
-    async with make(a_puppet("parent")).running() as company:
+@pytest.mark.parametrize("word", ["crash", "done"])
+@pytest.mark.parametrize("is_adopted", [False, True])
+async def test_a_tool_goes_on_as_long_as_its_actor_lives_and_is_gone_before_the_next_one_begins(
+    make: Callable[..., PuppetCompany], tmp_path: Path, word: puppets.Word, *, is_adopted: bool
+) -> None:
+    async with make(a_puppet("user"), a_bystander("other")).running() as company:
         await company.order(1)
         await company.until_settled()
-        for word in LAST_WORDS:
-            pid = company.child("parent").pid
-            company.say("parent", word)
-            await company.until_again("parent", pid)
-        left = int((tmp_path / puppets.CHILD).read_text())
-        company.company.stop()
-        outcome = await company.ended
-    os.kill(left, signal.SIGKILL)
-    ended, _ = await asyncio.to_thread(os.waitpid, left, 0)  # it came to the supervisor, which may reap it
+        company.say("user", "use a tool")
+        await until("a tool runs", (tmp_path / puppets.TOOL).exists)
+        tool = int((tmp_path / puppets.TOOL).read_text())
+        if is_adopted:
+            os.kill(parent_of(company.child("user").pid), signal.SIGKILL)
+            await until("it is adopted", lambda: parent_of(company.child("user").pid) == os.getpid())
+        await company.until_again("other", killed(company, "other"))
+        went_on = birth(tool) is not None
+        pid = company.child("user").pid
+        company.say("user", word)
+        await company.until("it has another process", lambda now: child_of(now, "user").pid not in (0, pid))
+        is_left = birth(tool) is not None
 
-    assert (outcome, ended) == (Outcome(), left)
+    assert (went_on, is_left) == (True, False)
+
+
+async def test_nothing_that_actors_have_started_is_left_when_the_company_is_closed(
+    make: Callable[..., PuppetCompany], tmp_path: Path
+) -> None:
+    async with make(a_puppet("user")).running() as company:
+        await company.order(1)
+        await company.until_settled()
+        company.say("user", "use a tool")
+        await until("a tool runs", (tmp_path / puppets.TOOL).exists)
+        company.company.stop()
+        await company.ended
+
+    assert birth(int((tmp_path / puppets.TOOL).read_text())) is None
 
 
 def counted(standing: Standing) -> tuple[int, dict[str, tuple[int, int]]]:

@@ -3,11 +3,13 @@
 import asyncio
 import os
 import signal
+import socket
+import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 import pytest
@@ -15,15 +17,18 @@ import pytest
 from actors.exits import ActorExit
 from protocol.subjects import Subjects
 from supervisors.errors import StartError
-from supervisors.processes.fresh import FreshNursery
-from supervisors.processes.nursery import Soil, ZygoteNursery, _Zygote, reap_strangers
+from supervisors.processes.custody import Custody
+from supervisors.processes.kin import children, company_of
+from supervisors.processes.nursery import Soil, ZygoteNursery, _Zygote
 from supervisors.processes.orders import Loaded, Order
-from supervisors.processes.running import Nursery, Running, tethers
+from supervisors.processes.running import Running, tethers
 from tests.contract.world import nats_world
 from tests.nats_server import NatsServer
 from tests.supervisors.owner import end_all, until
 
 SECONDS_MAX = 30.0
+
+Kind = Literal["fork", "exec"]
 
 
 class Company:
@@ -86,26 +91,44 @@ async def company(
         yield Company(shared_server.url, subjects.project, tmp_path)
 
 
-@pytest.fixture(params=["fork", "exec"])
-async def nursery(company: Company, request: pytest.FixtureRequest) -> AsyncIterator[Nursery]:
+@pytest.fixture(params=get_args(Kind))
+async def nursery(company: Company, request: pytest.FixtureRequest) -> AsyncIterator[ZygoteNursery]:
     async with nursery_of(company, request.param) as nursery:
         yield nursery
 
 
 @pytest.fixture
-async def zygotes(company: Company) -> AsyncIterator[Nursery]:
+async def zygotes(company: Company) -> AsyncIterator[ZygoteNursery]:
     async with nursery_of(company, "fork") as nursery:
         yield nursery
 
 
+LITTLE_SECONDS = 2.0
+
+
+@pytest.fixture(params=get_args(Kind))
+async def hasty(company: Company, request: pytest.FixtureRequest) -> AsyncIterator[ZygoteNursery]:
+    with lock_of(company) as lock:
+        yield ZygoteNursery(soil_of(company, lock, processes=request.param, orphan_seconds=LITTLE_SECONDS))
+
+
 @asynccontextmanager
-async def nursery_of(company: Company, kind: str) -> AsyncIterator[Nursery]:
+async def nursery_of(company: Company, kind: Kind) -> AsyncIterator[ZygoteNursery]:
+    with lock_of(company) as lock:
+        nursery = ZygoteNursery(soil_of(company, lock, processes=kind, modules=("tests.actors.command_parts",)))
+        yield nursery
+        await nursery.close()
+
+
+@contextmanager
+def lock_of(company: Company) -> Iterator[int]:
     lock = os.open(company.folder / "lock", os.O_RDWR | os.O_CREAT)
-    soil = Soil(folder=str(company.folder), lock=lock, orphan_seconds=15.0, modules=("tests.actors.command_parts",))
-    nursery: Nursery = ZygoteNursery(soil) if kind == "fork" else FreshNursery(soil)
-    yield nursery
-    await nursery.close()
+    yield lock
     os.close(lock)
+
+
+def soil_of(company: Company, lock: int, **facts: Any) -> Soil:
+    return Soil(**{"folder": str(company.folder), "lock": lock, "orphan_seconds": 15.0, **facts})
 
 
 async def ready(running: Running) -> None:
@@ -115,7 +138,7 @@ async def ready(running: Running) -> None:
 
 
 async def test_an_actor_runs_says_that_it_is_ready_and_lives_and_its_end_is_reported(
-    company: Company, nursery: Nursery
+    company: Company, nursery: ZygoteNursery
 ) -> None:
     running = await nursery.start(company.order("coder-1"))
     await ready(running)
@@ -132,28 +155,28 @@ async def test_an_actor_runs_says_that_it_is_ready_and_lives_and_its_end_is_repo
     assert running.is_gone
 
 
-async def test_a_part_that_is_not_there_is_a_matter_of_configuration(company: Company, nursery: Nursery) -> None:
+async def test_a_part_that_is_not_there_is_a_matter_of_configuration(company: Company, nursery: ZygoteNursery) -> None:
     running = await nursery.start(company.order("coder-1", part="nowhere:CODER"))
 
     assert (await running.wait()).code == ActorExit.CONFIGURATION
     assert "nowhere" in company.log("coder-1")
 
 
-async def test_a_killed_actor_is_reported_with_its_signal(company: Company, nursery: Nursery) -> None:
+async def test_a_killed_actor_is_reported_with_its_signal(company: Company, nursery: ZygoteNursery) -> None:
     running = await nursery.start(company.order("coder-1"))
     running.signal(signal.SIGKILL)
 
     assert (await running.wait()).code == -signal.SIGKILL
 
 
-async def test_a_broker_that_is_away_is_no_crash_of_the_actors(company: Company, nursery: Nursery) -> None:
+async def test_a_broker_that_is_away_is_no_crash_of_the_actors(company: Company, nursery: ZygoteNursery) -> None:
     order = msgspec.structs.replace(company.order("coder-1"), url="nats://127.0.0.1:1")
     running = await nursery.start(order)
 
     assert (await running.wait()).code == ActorExit.UNREACHABLE
 
 
-async def test_an_actor_that_is_let_go_leaves(company: Company, nursery: Nursery) -> None:
+async def test_an_actor_that_is_let_go_leaves(company: Company, nursery: ZygoteNursery) -> None:
     running = await nursery.start(company.order("coder-1"))
     await ready(running)
     running.let_go()
@@ -162,7 +185,7 @@ async def test_an_actor_that_is_let_go_leaves(company: Company, nursery: Nursery
 
 
 async def test_nobody_is_left_when_a_nursery_is_closed(company: Company) -> None:
-    for kind in ("fork", "exec"):
+    for kind in get_args(Kind):
         async with nursery_of(company, kind) as nursery:
             children = [await nursery.start(company.order(f"{kind}-{number}")) for number in range(2)]
             for child in children:
@@ -170,14 +193,14 @@ async def test_nobody_is_left_when_a_nursery_is_closed(company: Company) -> None
         assert not any(is_there(child.pid) for child in children)
 
 
-async def test_a_forked_actor_is_no_child_of_the_supervisors(company: Company, zygotes: Nursery) -> None:
+async def test_a_forked_actor_is_no_child_of_the_supervisors(company: Company, zygotes: ZygoteNursery) -> None:
     running = await zygotes.start(company.order("coder-1"))
 
     assert parent_of(running.pid) in zygotes.pids
 
 
 async def test_a_zygote_that_hangs_is_killed_and_the_spare_takes_over(
-    company: Company, zygotes: Nursery, monkeypatch: pytest.MonkeyPatch
+    company: Company, zygotes: ZygoteNursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("supervisors.processes.nursery.FORK_SECONDS", 0.5)
     first = await zygotes.start(company.order("coder-1"))
@@ -192,8 +215,35 @@ async def test_a_zygote_that_hangs_is_killed_and_the_spare_takes_over(
     assert not first.is_gone
 
 
+async def test_a_spare_that_dies_while_it_stands_by_is_replaced_at_once(
+    company: Company, zygotes: ZygoteNursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supervisors.processes.nursery.SPARE_SECONDS", 0.0)
+    active = parent_of((await zygotes.start(company.order("coder-1"))).pid)
+    await until("a spare stands by", lambda: len(zygotes.pids) == 2)
+    (spare,) = zygotes.pids - {active}
+
+    os.kill(spare, signal.SIGKILL)
+
+    await until("another one does", lambda: len(zygotes.pids - {active, spare}) == 1)
+
+
+async def test_who_hangs_while_a_nursery_is_closed_has_the_same_limit_as_all_others(
+    company: Company, hasty: ZygoteNursery
+) -> None:
+    hung = [await hasty.start(company.order(f"coder-{number}")) for number in range(4)]
+    for running in hung:
+        running.signal(signal.SIGSTOP)
+    began = asyncio.get_running_loop().time()
+
+    await hasty.close()
+
+    assert asyncio.get_running_loop().time() - began < 3 * LITTLE_SECONDS
+    assert not any(is_there(running.pid) for running in hung)
+
+
 async def test_more_orders_at_once_than_a_socket_has_room_for_are_all_followed_by_the_same_zygote(
-    company: Company, zygotes: Nursery
+    company: Company, zygotes: ZygoteNursery
 ) -> None:
     first = await zygotes.start(company.order("coder-0"))
     orders = [company.order(f"coder-{number}", part=f"nowhere:{'C' * 10_000}") for number in range(1, 41)]
@@ -204,48 +254,51 @@ async def test_more_orders_at_once_than_a_socket_has_room_for_are_all_followed_b
     assert parent_of(first.pid) in zygotes.pids
 
 
-@pytest.mark.parametrize("steps", range(6))
+@pytest.mark.parametrize("steps", range(3))
 async def test_a_zygote_that_is_given_up_while_it_loads_leaves_nothing_open(company: Company, steps: int) -> None:
-    soil = Soil(folder=".", lock=os.open(company.folder / "lock", os.O_RDWR | os.O_CREAT), orphan_seconds=15.0)
-    before = sockets()
+    with lock_of(company) as lock:
+        before = sockets(), children()
 
-    loading = asyncio.ensure_future(_Zygote.load(soil))
-    for _ in range(steps):
-        await asyncio.sleep(0)
-    loading.cancel()
-    await asyncio.gather(loading, return_exceptions=True)
+        loading = asyncio.ensure_future(_Zygote.load(soil_of(company, lock), Custody(company_of(lock)), print))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        loading.cancel()
+        await asyncio.gather(loading, return_exceptions=True)
 
-    assert sockets() == before
-    os.close(soil.lock)
+        assert (sockets(), children()) == before
+
+
+@asynccontextmanager
+async def impostor(company: Company) -> AsyncIterator[tuple[_Zygote, socket.socket]]:
+    """Something that is taken for a zygote, and its end of the line, so that a test can say what it says."""
+    ours, its = tethers()
+    process = subprocess.Popen(["sleep", "60"])  # noqa: ASYNC220
+    process.returncode = 0  # the custody reaps it
+    zygote = _Zygote(process.pid, os.pidfd_open(process.pid), ours, Custody(str(company.folder)), lambda _: None)
+    with its:
+        yield zygote, its
+    await zygote.close()
 
 
 async def test_a_zygote_that_says_it_has_loaded_when_it_was_just_given_up_is_not_heard(company: Company) -> None:
-    ours, its = tethers()
-    process = await asyncio.create_subprocess_exec("sleep", "60")
-    zygote = _Zygote(process, ours, 15.0)
     failures: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
 
-    zygote._loaded.cancel()
-    its.send(msgspec.json.encode(Loaded(pid=process.pid)))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    its.close()
-    await zygote.close()
+    async with impostor(company) as (zygote, its):
+        zygote._loaded.cancel()
+        its.send(msgspec.json.encode(Loaded(pid=zygote.pid)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
     assert failures == []
 
 
 async def test_what_a_zygote_said_before_it_was_killed_over_unread_orders_is_heard(company: Company) -> None:
-    ours, its = tethers()
-    process = await asyncio.create_subprocess_exec("sleep", "60")
-    zygote = _Zygote(process, ours, 15.0)
-
-    its.send(msgspec.json.encode(Loaded(pid=process.pid)))
-    ours.send(b"an order")
-    its.close()
-    await until("it is gone", lambda: zygote.is_gone)
-    await zygote.close()
+    async with impostor(company) as (zygote, its):
+        its.send(msgspec.json.encode(Loaded(pid=zygote.pid)))
+        zygote._orders.send(b"an order")
+        its.close()
+        await until("it is gone", lambda: zygote.is_gone)
 
     assert zygote._loaded.exception() is None
 
@@ -254,7 +307,7 @@ async def test_what_a_zygote_said_before_it_was_killed_over_unread_orders_is_hea
     ("module", "reason"),
     [
         ("unfit_thread", r"started a thread \(busybody\)"),
-        ("unfit_unknown_thread", r"started a thread \(.+\)"),
+        ("unfit_unknown_thread", r"started a thread \(a native one\)"),
         ("unfit_socket", r"opened a connection or a loop \(socket:.+\)"),
         ("unfit_loop", r"opened a connection or a loop \(.+eventpoll.+\)"),
     ],
@@ -262,33 +315,17 @@ async def test_what_a_zygote_said_before_it_was_killed_over_unread_orders_is_hea
 async def test_a_module_whose_import_no_fork_survives_is_refused_with_what_to_do(
     company: Company, module: str, reason: str
 ) -> None:
-    lock = os.open(company.folder / "lock", os.O_RDWR | os.O_CREAT)
-    soil = Soil(folder=".", lock=lock, orphan_seconds=15.0, modules=(f"tests.supervisors.{module}",))
-    nursery = ZygoteNursery(soil)
+    with lock_of(company) as lock:
+        nursery = ZygoteNursery(soil_of(company, lock, folder=".", modules=(f"tests.supervisors.{module}",)))
 
-    with pytest.raises(StartError, match=rf'{reason}.*set supervisor.processes = "exec"'):
-        await nursery.start(company.order("coder-1"))
+        with pytest.raises(StartError, match=rf'{reason}.*set supervisor.processes = "exec"'):
+            await nursery.start(company.order("coder-1"))
 
-    await nursery.close()
-    os.close(lock)
-
-
-async def test_what_an_actor_has_left_behind_is_reaped(company: Company, zygotes: Nursery) -> None:
-    """The supervisor is subreaper, so what outlives an actor becomes its child."""
-    orphan = await asyncio.create_subprocess_exec("sh", "-c", "sleep 0 & echo $!", stdout=asyncio.subprocess.PIPE)
-    assert orphan.stdout is not None
-    pid = int(await orphan.stdout.readline())
-    await orphan.wait()
-
-    async with asyncio.timeout(SECONDS_MAX):
-        while is_listed(pid):
-            reap_strangers(zygotes.pids)
-            await asyncio.sleep(0.01)
-    assert not is_listed(pid)
+        await nursery.close()
 
 
 async def test_when_a_zygote_is_killed_its_children_live_are_reaped_and_the_spare_takes_over(
-    company: Company, zygotes: Nursery
+    company: Company, zygotes: ZygoteNursery
 ) -> None:
     nursery = zygotes
     first = await nursery.start(company.order("coder-1"))
@@ -305,8 +342,9 @@ async def test_when_a_zygote_is_killed_its_children_live_are_reaped_and_the_spar
     assert (await second.wait()).code == ActorExit.TERMINATED
 
 
-async def test_when_the_supervisor_is_killed_everybody_leaves(company: Company) -> None:
-    async with orphaning(company) as orphans:
+@pytest.mark.parametrize("kind", get_args(Kind))
+async def test_when_the_supervisor_is_killed_everybody_leaves(company: Company, kind: Kind) -> None:
+    async with orphaning(company, kind) as orphans:
         await company.said("coder-1", "actor.started")
         orphans.supervisor.kill()
         await orphans.supervisor.wait()
@@ -315,11 +353,12 @@ async def test_when_the_supervisor_is_killed_everybody_leaves(company: Company) 
     assert '"exit":"left"' in company.log("coder-1")
 
 
+@pytest.mark.parametrize("kind", get_args(Kind))
 async def test_who_hangs_when_the_supervisor_is_killed_is_ended_though_reports_to_it_lie_unread(
-    company: Company,
+    company: Company, kind: Kind
 ) -> None:
     """A socket whose other end was closed over unread packets says an error before it says its end."""
-    async with orphaning(company, actors=2, orphan_seconds=1.0) as orphans:
+    async with orphaning(company, kind, actors=2, orphan_seconds=1.0) as orphans:
         hung, other = orphans.actors
         os.kill(hung, signal.SIGSTOP)
         orphans.supervisor.send_signal(signal.SIGSTOP)
@@ -331,28 +370,41 @@ async def test_who_hangs_when_the_supervisor_is_killed_is_ended_though_reports_t
         await until_gone(orphans.zygote, hung)
 
 
+async def test_when_supervisor_and_zygote_are_killed_the_spare_ends_who_hangs(company: Company) -> None:
+    async with orphaning(company, orphan_seconds=1.0) as orphans:
+        os.kill(orphans.actors[0], signal.SIGSTOP)
+        orphans.supervisor.kill()
+        os.kill(orphans.zygote, signal.SIGKILL)
+        await orphans.supervisor.wait()
+
+        await until_gone(*orphans.actors, orphans.spare)
+
+
 class Orphans(NamedTuple):
     """Who is there when a supervisor is killed."""
 
     supervisor: asyncio.subprocess.Process
     zygote: int
+    spare: int
     actors: list[int]
 
 
 @asynccontextmanager
-async def orphaning(company: Company, actors: int = 1, orphan_seconds: float = 15.0) -> AsyncIterator[Orphans]:
+async def orphaning(
+    company: Company, kind: Kind = "fork", *, actors: int = 1, orphan_seconds: float = 15.0
+) -> AsyncIterator[Orphans]:
     """A supervisor to be killed; nobody is left behind, whatever becomes of the test."""
     supervisor = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.supervisors.orphaning"),
-        *(company.url, company.project, str(company.folder), str(actors), str(orphan_seconds)),
+        *(company.url, company.project, str(company.folder), kind, str(actors), str(orphan_seconds)),
         stdout=asyncio.subprocess.PIPE,
     )
     assert supervisor.stdout is not None
-    zygote, *pids = map(int, (await supervisor.stdout.readline()).split())
+    zygote, spare, *pids = map(int, (await supervisor.stdout.readline()).split())
     try:
-        yield Orphans(supervisor, zygote, pids)
+        yield Orphans(supervisor, zygote, spare, pids)
     finally:
-        end_all([pid for pid in (supervisor.pid, zygote, *pids) if is_there(pid)])
+        end_all([pid for pid in (supervisor.pid, zygote, spare, *pids) if is_there(pid)])
         await supervisor.wait()
 
 
