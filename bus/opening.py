@@ -93,6 +93,12 @@ async def open_bus(
             await bus.close()
 
 
+async def open_again(bus: Bus) -> Bus:
+    """The same bus over a connection of its own, for the loop of another thread; to be closed there."""
+    assert isinstance(bus.broker, JetStreamBroker)
+    return Bus(await bus.broker.again(), bus.subjects, lease_seconds=bus.leases.seconds)
+
+
 async def _prepare(broker: Broker, topology: Topology, loaded: Loaded, url: str, *, migrate: bool) -> None:
     """Put the topology in place; a broker that has just started may need a moment, one without JetStream never can.
 

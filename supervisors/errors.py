@@ -3,6 +3,7 @@
 SupervisorError
 ├── StartError            the world's: the machine could not start a process; counts as a failed start
 ├── AlreadyRunningError   the person's: a project has one supervisor; the message says where it is
+├── ProbeError            its author's: a probe blocks or exits; its service counts as not healthy
 ├── NoProbeError          the person's: a probe that the settings name is not there; the message says what to do
 ├── ScaleError            the person's: no pool can be scaled like that; nothing has changed
 └── DeposedError          another supervisor has taken over: stop at once, leave everything to it
@@ -47,6 +48,15 @@ class ScaleError(SupervisorError):
         self.role = role
         self.size = size
         super().__init__(f"{role}={size}: {reason}")
+
+
+class ProbeError(SupervisorError):
+    """The probe of `service` has failed in a way that says nothing of the service; the message says how."""
+
+    def __init__(self, service: str, reason: str) -> None:
+        self.service = service
+        self.reason = reason
+        super().__init__(reason)
 
 
 class NoProbeError(SupervisorError):

@@ -51,6 +51,10 @@ class JetStreamBroker:
         self._pullers: dict[tuple[str, str], Puller] = {}
         self._plans: dict[str, StreamPlan] = {}
 
+    async def again(self) -> "JetStreamBroker":
+        """Another connection to the same server, for the loop of another thread."""
+        return JetStreamBroker(await Connection.open(self.connection.options), self._publish_seconds)
+
     @property
     def is_connected(self) -> bool:
         """Whether the broker can be reached now, as far as anybody knows."""

@@ -31,6 +31,7 @@ from supervisors.core.health import HealthPolicy
 from supervisors.core.patience import Patience
 from supervisors.core.planning import plan_of
 from supervisors.core.plans import Child, walk
+from supervisors.health.beside import beside
 from supervisors.health.monitor import Monitor
 from supervisors.health.probes import Probe, find_probes
 from supervisors.office import Office
@@ -84,7 +85,8 @@ class Reign:
             lock = await self._wait_for_orphans()
             async with self._broker(), open_bus(self._loaded, self._environ, "supervisor") as bus:
                 self._audience.opened(bus)
-                return await self._reign(RealWorld(bus), lock)
+                async with beside(self._probes, bus) as self._probes:
+                    return await self._reign(RealWorld(bus), lock)
         except asyncio.CancelledError:
             if self.told is None:
                 raise

@@ -19,6 +19,7 @@ from protocol.messages import AnyPayload, HealthChanged, Restore
 from protocol.routing import address
 from protocol.subjects import ALL
 from supervisors.core.health import HealthPolicy, Outcome, Sighting, is_steady, may_restore, observe, sight
+from supervisors.health.beside import beside
 from supervisors.health.probes import Probe
 from supervisors.office import Office
 from supervisors.presence import suspensions
@@ -133,4 +134,5 @@ class Monitor:
 async def check_now(bus: Bus, probes: Sequence[Probe], policy: HealthPolicy) -> Health:
     """How the APIs are at this moment, whatever was found before."""
     world = RealWorld(bus)
-    return await Monitor(world, Office(world), probes, policy, lambda _: None).check()
+    async with beside(probes, bus) as runnable:
+        return await Monitor(world, Office(world), runnable, policy, lambda _: None).check()

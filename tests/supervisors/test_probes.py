@@ -1,15 +1,21 @@
 """Probes: where they are found, and what the broker's own one proves."""
 
 import asyncio
+import sys
+import threading
 
 import pytest
 
+from actors.runtime.world import RealWorld
+from bus.bus import Bus
 from bus.topology import BOARD
 from protocol.subjects import Subjects
 from supervisors.core.health import HealthPolicy
 from supervisors.errors import NoProbeError
-from supervisors.health.monitor import check_now
+from supervisors.health.beside import beside
+from supervisors.health.monitor import Monitor, check_now
 from supervisors.health.probes import BROKER, PROBED, Probe, find_probes
+from supervisors.office import Office
 from tests.bus.brokers import DEADLINE_SECONDS, frozen, project
 from tests.nats_server import NatsServer
 from tests.supervisors.probe_samples import FORGE, MODELS
@@ -91,3 +97,55 @@ async def test_a_broker_that_answers_and_can_store_nothing_is_not_healthy(
         health = await check_now(bus, [BROKER], POLICY)
 
         assert (health.healthy, health.services[0].error) == (False, "no answer within 0.5 s")
+
+
+# Somebody's.
+
+
+async def test_a_probe_that_blocks_stands_in_nobodys_way_and_counts_as_failed_until_it_has_ended(
+    shared_server: NatsServer, subjects: Subjects
+) -> None:
+    is_up = threading.Event()
+
+    async def blocks(_: Bus) -> None:
+        is_up.wait()
+
+    async with (
+        project(shared_server.url, subjects) as bus,
+        beside([BROKER, Probe(name="model", check=blocks)], bus) as probes,
+    ):
+        world = RealWorld(bus)
+        monitor = Monitor(world, Office(world), probes, POLICY, lambda _: None)
+        found = [await monitor.check(), await monitor.check()]
+        is_up.set()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not (await monitor.check()).healthy:
+                pass
+
+    assert [[each.healthy for each in health.services] for health in found] == [[True, False], [True, False]]
+    assert found[0].services[1].error == "no answer within 0.5 s"
+    assert "it must not block" in found[1].services[1].error
+
+
+async def test_a_probe_has_a_bus_of_its_own_to_use(shared_server: NatsServer, subjects: Subjects) -> None:
+    buses = []
+
+    async def stores(bus: Bus) -> None:
+        buses.append(bus)
+        await bus.board.put(PROBED, b"{}")
+
+    async with project(shared_server.url, subjects) as bus:
+        health = await check_now(bus, [Probe(name="model", check=stores)], POLICY)
+
+    assert health.healthy, health
+    assert buses != [bus]
+
+
+async def test_a_probe_that_exits_only_fails(shared_server: NatsServer, subjects: Subjects) -> None:
+    async def exits(_: Bus) -> None:
+        sys.exit("no such model")
+
+    async with project(shared_server.url, subjects) as bus:
+        health = await check_now(bus, [BROKER, Probe(name="model", check=exits)], POLICY)
+
+    assert [(each.healthy, each.error) for each in health.services] == [(True, ""), (False, "no such model")]
