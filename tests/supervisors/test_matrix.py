@@ -3,6 +3,7 @@
 Every test has a company of its own on the worker's server; everything in it is real but for how patient it is.
 """
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
