@@ -78,7 +78,7 @@ class Custody:
 
     def _kill_strangers(self) -> bool:
         """Whether there were any: what they leave behind in their turn becomes our child when they end."""
-        for pid in children() - self._owners.keys():
+        for pid in self._strangers():
             if is_marked(pid, self._company):
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)  # not reaped yet, so the number means no other process
@@ -89,9 +89,11 @@ class Custody:
 
     def reap(self) -> None:
         """Take the exit status of whoever has ended, has no owner, and had ended at the last call already."""
-        strangers = children() - self._owners.keys() - started_here()
-        ended = {pid for pid in strangers if birth(pid) is None}
+        ended = {pid for pid in self._strangers() if birth(pid) is None}
         self._ended = {pid for pid in ended if pid not in self._ended or not _is_reaped(pid)}
+
+    def _strangers(self) -> set[int]:
+        return children() - self._owners.keys() - started_here()
 
 
 def _exit_of(pid: int) -> Exit:

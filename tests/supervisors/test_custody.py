@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bus.server.process import birth
+from supervisors.company.place import ACTORS_LOCK, Place
 from supervisors.processes.custody import Custody
 from supervisors.processes.kin import MARK, become_subreaper, children
 from tests.supervisors.owner import until
@@ -101,3 +102,16 @@ async def test_who_has_an_owner_or_is_not_an_actors_is_let_live(custody: Custody
     for each in (owned, unmarked):
         each.kill()
         each.wait()
+
+
+def test_what_a_company_has_left_on_its_machine_is_found_by_its_mark_and_ended(
+    custody: Custody, tmp_path: Path
+) -> None:
+    place = Place(tmp_path)
+    environ = {**os.environ, MARK: str(tmp_path / ACTORS_LOCK)}
+    left = subprocess.Popen(["sleep", "600"], env=environ, start_new_session=True)
+
+    ended = place.end_orphans()
+
+    assert ended == [left.pid]
+    assert left.wait() < 0
