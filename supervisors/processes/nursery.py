@@ -130,7 +130,8 @@ class ZygoteNursery:
 
     async def _living(self) -> "_Zygote":
         if self._active is None or self._active.is_gone:
-            spare = self._spare or asyncio.ensure_future(self._load())
+            has_failed = self._spare is not None and self._spare.done() and self._loaded_spare is None
+            spare = asyncio.ensure_future(self._load()) if self._spare is None or has_failed else self._spare
             self._spare = None
             self._active = await spare
             self._stand_by()

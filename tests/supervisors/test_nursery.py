@@ -109,7 +109,9 @@ LITTLE_SECONDS = 2.0
 @pytest.fixture(params=get_args(Kind))
 async def hasty(company: Company, request: pytest.FixtureRequest) -> AsyncIterator[ZygoteNursery]:
     with lock_of(company) as lock:
-        yield ZygoteNursery(soil_of(company, lock, processes=request.param, orphan_seconds=LITTLE_SECONDS))
+        nursery = ZygoteNursery(soil_of(company, lock, processes=request.param, orphan_seconds=LITTLE_SECONDS))
+        yield nursery
+        await nursery.close()
 
 
 @asynccontextmanager
@@ -226,6 +228,19 @@ async def test_a_spare_that_dies_while_it_stands_by_is_replaced_at_once(
     os.kill(spare, signal.SIGKILL)
 
     await until("another one does", lambda: len(zygotes.pids - {active, spare}) == 1)
+
+
+async def test_a_spare_that_died_while_it_was_loading_fails_nobody(company: Company, zygotes: ZygoteNursery) -> None:
+    active = parent_of((await zygotes.start(company.order("coder-1"))).pid)
+    loading = [each for each in zygotes._custody.owners if isinstance(each, _Zygote) and each.pid != active]
+    for zygote in loading:
+        os.kill(zygote.pid, signal.SIGKILL)
+    await until("it is gone", lambda: all(zygote.is_gone for zygote in loading))
+    os.kill(active, signal.SIGKILL)
+
+    running = await zygotes.start(company.order("coder-2"))
+
+    assert parent_of(running.pid) not in (active, *(zygote.pid for zygote in loading))
 
 
 async def test_who_hangs_while_a_nursery_is_closed_has_the_same_limit_as_all_others(
