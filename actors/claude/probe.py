@@ -30,11 +30,8 @@ def _check(provider: Provider, model: str, timeout_seconds: float) -> None:
     request = urllib.request.Request(  # noqa: S310 -- the settings take no URL but HTTP's
         f"{provider.url}/v1/messages/count_tokens",
         json.dumps(body).encode(),
-        {
-            "authorization": f"Bearer {provider.key}",
-            "anthropic-version": VERSION,
-            "content-type": "application/json",
-        },
+        {"anthropic-version": VERSION, "content-type": "application/json"}
+        | ({"authorization": f"Bearer {provider.key}"} if provider.key else {}),
     )
     try:
         with urllib.request.urlopen(request, timeout=timeout_seconds):  # noqa: S310

@@ -24,10 +24,14 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 def provider_of(role: Role, loaded: Loaded, environ: Mapping[str, str]) -> Provider:
     """Where a role's model is, with the key as it is now; MissingKeyError if there is none."""
-    settings, chosen = loaded.settings.model, _chosen(role, loaded)
-    key = _key(chosen.key or settings.key, loaded, environ)
+    key = _key(_chosen(role, loaded).key or loaded.settings.model.key, loaded, environ)
     remember_secrets([key])
-    return Provider(url=(chosen.base_url or settings.base_url).rstrip("/"), key=key)
+    return Provider(url=url_of(role, loaded), key=key)
+
+
+def url_of(role: Role, loaded: Loaded) -> str:
+    """Where a role's model is."""
+    return (_chosen(role, loaded).base_url or loaded.settings.model.base_url).rstrip("/")
 
 
 def profile_of(role: Role, loaded: Loaded) -> Profile:

@@ -207,6 +207,10 @@ class Health(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     unhealthy_after: Annotated[
         int, Meta(ge=1, le=100, description="Failed probes in a row after which a healthy service no longer does.")
     ] = 2
+    model: Annotated[
+        Literal["auto", "always", "never"],
+        Meta(description="Whether the model's API is probed; `auto`: where Callboard's own agents play."),
+    ] = "auto"
     probes: Annotated[
         str,
         Meta(

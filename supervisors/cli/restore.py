@@ -1,5 +1,7 @@
 """`supervisor restore`: look at once whether all APIs are healthy, and have whoever is suspended go on."""
 
+import os
+
 import msgspec
 import typer
 
@@ -17,6 +19,7 @@ from supervisors.cli.app import app
 from supervisors.cli.company import look_for_modules_in, signal, wait_for
 from supervisors.core.health import HealthPolicy
 from supervisors.errors import NoProbeError
+from supervisors.health.model import model_probes
 from supervisors.health.monitor import EVERYBODY, check_now
 from supervisors.health.probes import Probe, find_probes
 from supervisors.views.overview import gather
@@ -74,7 +77,7 @@ def restore(context: typer.Context, json: Json = False) -> int:
 def _probes(loaded: Loaded) -> tuple[Probe, ...]:
     look_for_modules_in(loaded)
     try:
-        return find_probes(loaded.settings.health.probes)
+        return find_probes(loaded.settings.health.probes, model_probes(loaded, os.environ))
     except NoProbeError as error:
         raise CommandError(Exit.USAGE, str(error)) from error
 

@@ -32,6 +32,7 @@ from supervisors.core.patience import Patience
 from supervisors.core.planning import plan_of
 from supervisors.core.plans import Child, walk
 from supervisors.health.beside import beside
+from supervisors.health.model import model_probes
 from supervisors.health.monitor import Monitor
 from supervisors.health.probes import Probe, find_probes
 from supervisors.office import Office
@@ -73,7 +74,7 @@ class Reign:
 
     async def run(self) -> Outcome:
         """Reign until somebody ends it. Raises AlreadyRunningError, DeposedError, BusError and SettingsError."""
-        self._probes = find_probes(self._settings.health.probes)
+        self._probes = find_probes(self._settings.health.probes, model_probes(self._loaded, self._environ))
         self._place.claim()
         _have_room_for_files()
         remember_secrets(environment_secrets(self._environ) | settings_secrets(self._loaded, self._environ))

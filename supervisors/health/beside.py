@@ -18,7 +18,7 @@ from actors.evidence import reason_of
 from bus.bus import Bus
 from bus.opening import open_again
 from supervisors.errors import ProbeError
-from supervisors.health.probes import BROKER, Probe
+from supervisors.health.probes import Probe
 
 log = structlog.get_logger()
 
@@ -28,8 +28,8 @@ CLOSE_SECONDS = 1.0
 
 @asynccontextmanager
 async def beside(probes: Sequence[Probe], bus: Bus) -> AsyncIterator[tuple[Probe, ...]]:
-    """The same probes, run in threads of their own while the context is open; the broker's own is no stranger's."""
-    runners = {probe.name: _Runner(probe, bus) for probe in probes if probe is not BROKER}
+    """The same probes, those that are not ours run in threads of their own while the context is open."""
+    runners = {probe.name: _Runner(probe, bus) for probe in probes if not probe.ours}
     try:
         yield tuple(
             Probe(name=probe.name, check=runners[probe.name].check) if probe.name in runners else probe

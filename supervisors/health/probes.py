@@ -20,6 +20,8 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     check: Callable[[Bus], Awaitable[None]]
     """Called again and again; given up when it takes too long."""
+    ours: bool = False
+    """Whether it is Callboard's own, which is known not to block."""
 
     def __post_init__(self) -> None:
         """A name that a person can type."""
@@ -34,12 +36,12 @@ async def _store(bus: Bus) -> None:
     await bus.board.put(PROBED, b"{}")
 
 
-BROKER = Probe(name="broker", check=_store)
+BROKER = Probe(name="broker", check=_store, ours=True)
 
 
-def find_probes(places: str) -> tuple[Probe, ...]:
-    """The broker's own probe and those at `places` (`MODULE:NAME`, several with commas); NoProbeError."""
-    probes = [BROKER]
+def find_probes(places: str, others: Sequence[Probe] = ()) -> tuple[Probe, ...]:
+    """The broker's own probe, `others`, and those at `places` (`MODULE:NAME`, several with commas); NoProbeError."""
+    probes = [BROKER, *others]
     for place in filter(None, map(str.strip, places.split(","))):
         probes += _found(place)
     names = [probe.name for probe in probes]

@@ -94,6 +94,7 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "health.timeout_seconds": ("1.5", "2.5"),
     "health.healthy_after": ("1", "3"),
     "health.unhealthy_after": ("1", "3"),
+    "health.model": ("always", "never"),
     "health.probes": ("one:PROBE", "one.two:PROBES, three:_PROBE"),
     "model.base_url": ("http://one", "https://two:8080/api"),
     "model.key": ("env:ONE", "env:TWO"),
