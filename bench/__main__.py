@@ -4,6 +4,7 @@
 """
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from bench.caching import measure_caching
 from bench.measures import Result, results
 from bench.run import measure, talk
 from bench.runtime import measure_peers, measure_runtime, measure_simulation
@@ -29,6 +31,7 @@ PARTS: Mapping[str, Callable[[], dict[str, Result]]] = {
     "peers": lambda: uvloop.run(measure_peers()),
     "simulator": measure_simulation,
     "supervision": measure_supervision,
+    "caching": measure_caching,
 }
 
 
@@ -38,7 +41,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print what bench/latest.json holds instead of a table")
     parser.add_argument("--only", choices=PARTS, help="measure one part; bench/latest.json stays as it is")
     args = parser.parse_args()
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is for the figures
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),  # stdout is for the figures
+    )
     start = time.monotonic()
     outcome: dict[str, Result] = {}
     for name in [args.only] if args.only else PARTS:
