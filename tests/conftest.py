@@ -1,6 +1,7 @@
 """What all tests share: real servers, one per worker, and a project of its own for each test."""
 
 import secrets
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,11 @@ import structlog
 
 from protocol.subjects import Subjects
 from tests.nats_server import NatsServer, start_cluster
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in its background so, and every command that a test interrupts would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
