@@ -38,6 +38,7 @@ MANY = 14
 """So many files one turn reads at once: more blocks than the cache looks back over from one mark."""
 MODEL = "claude-sonnet-5-5"
 DAY = date(2026, 11, 1)
+CALL_SECONDS = 30.0
 PURPOSE = Purpose(role="coder", state="CODING", story="s-1", spec="todo")
 
 # The sizes, in bytes; the rehearsal counts four for a token.
@@ -118,11 +119,11 @@ async def _measure() -> tuple[Prompts, Prompts, Prompts]:
 async def _say(policy: Policy) -> Prompts:
     """The whole transcript, said before a rehearsal of its own."""
     conversation, says, after, usages = Conversation(OPENING), _first(), "", []
-    claude = Claude(CallLimits(5.0, 30.0))
+    claude = Claude(CallLimits(5.0, CALL_SECONDS))
     async with Rehearsal([Cue(says=_turn)]) as rehearsal:
         for number in range(TURNS):
             request = policy(request_of(conversation, says, Profile(model=MODEL, max_tokens=16_000), after, 16_000))
-            heard = await claude.call(Provider(url=rehearsal.url, key="bench"), request)
+            heard = await claude.call(Provider(url=rehearsal.url, key="bench"), request, CALL_SECONDS)
             usages.append(heard.usage)
             asked = AskModel(id=f"bench/{number + 1}/0", purpose=PURPOSE, says=says)
             answer = ModelAnswered(

@@ -11,7 +11,6 @@ import structlog
 from protocol.subjects import Subjects
 from tests.nats_server import NatsServer, start_cluster
 
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background so, and every command that a test interrupts would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)

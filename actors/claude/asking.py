@@ -6,6 +6,7 @@ A turn is recorded whole or not at all. What a failed call may have cost is in t
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 import structlog
 
 from actors.claude.limiter import Limiter
@@ -15,17 +16,24 @@ from actors.claude.transcripts import Transcripts
 from actors.claude.troubled import TroubleError
 from actors.errors import ServiceUnavailableError
 from actors.runtime.world import World
+from actors.thinking.conversation import KEPT_REASONS, TOO_LONG, calls_in
 from actors.thinking.effects import AskModel, ModelAnswered
+from actors.thinking.errors import ModelChangedError
 from actors.thinking.heard import Heard
 from actors.thinking.request import Profile, bytes_of, request_of
 from actors.thinking.troubles import Patience, Trouble, pause_after
+from protocol.codec import encode
 from protocol.subjects import Role
 
 SERVICE = "model"
 """What a session waits for that suspends because the model is out of reach; its probe has the same name."""
 
-ANSWER_CHARACTERS_MAX = 180_000
-"""A longer answer has no room in a record; it is taken for one that was cut."""
+ANSWER_LETTERS_MAX = 1.0
+CALLS_LETTERS_MAX = 0.5
+"""A larger answer has no room in a record: its event has a share of 1.25 letters, and the session, with 2 letters, has
+the calls of a turn twice while they run, beside what came of them."""
+SECONDS_MIN = 10.0
+"""How long a try may take that begins just before the time for all of them is up."""
 
 DEFAULT_RETRY_AFTER_SECONDS = 5.0
 """Where a provider that refuses a call does not say for how long."""
@@ -36,8 +44,8 @@ log = structlog.get_logger()
 class Caller(Protocol):
     """Whoever can call the model: in production the SDK."""
 
-    async def call(self, provider: Provider, request: Mapping[str, Any]) -> Heard:
-        """Have one turn said; TroubleError whatever goes wrong."""
+    async def call(self, provider: Provider, request: Mapping[str, Any], seconds: float) -> Heard:
+        """Have one turn said within so long; TroubleError whatever goes wrong."""
 
     async def count(self, provider: Provider, request: Mapping[str, Any]) -> int:
         """How many tokens a request has; TroubleError."""
@@ -65,6 +73,8 @@ class Asking:
         """The model's next turn. ServiceUnavailableError: it is out of reach; other errors say what to do."""
         before = await self._transcripts.before(asked)
         provider, profile = self._reach.provider(asked.purpose.role), self._reach.profile(asked.purpose.role)
+        if before.conversation.model not in ("", profile.model):
+            raise ModelChangedError(f"the model is {profile.model} now, and was {before.conversation.model}")
         limiter = Limiter(self._world, provider.url)
         began, tries = self._world.elapsed(), 0
 
@@ -86,19 +96,20 @@ class Asking:
         while True:
             tries += 1
             await limiter.wait(is_first=asked.opening is not None)
+            left = max(self._patience.total_seconds - (self._world.elapsed() - began), SECONDS_MIN)
             try:
-                heard = await self._call(provider, request, wanted)
+                heard = await self._call(provider, request, msgspec.structs.replace(wanted, seconds=left))
             except TroubleError as error:
                 await self._bear(error.trouble, limiter, tries, self._world.elapsed() - began)
             else:
-                answer = _answer(asked, heard, before.position, tries)
+                answer = self._answer(asked, heard, profile.model, before.position, tries)
                 self._transcripts.heard(asked, before, answer)
                 return answer
 
     async def _call(self, provider: Provider, request: Callable[[int], dict[str, Any]], wanted: Wanted) -> Heard:
         """One call, with what it costs held before and settled after it, however it ends."""
         async with self._purse.paying(wanted) as bill:
-            heard = await bill.within(self._caller.call(provider, request(bill.max_tokens)))
+            heard = await self._caller.call(provider, request(bill.max_tokens), bill.seconds)
             bill.usage, bill.outcome, bill.miss_reason = heard.usage, heard.stop_reason, heard.miss_reason
             return heard
 
@@ -116,18 +127,24 @@ class Asking:
             raise ServiceUnavailableError(SERVICE, f"{trouble} (tried {tries} times in {elapsed:.0f} s)")
         await self._world.sleep(pause)
 
+    def _answer(self, asked: AskModel, heard: Heard, model: str, position: int, tries: int) -> ModelAnswered:
+        is_too_long = heard.stop_reason in KEPT_REASONS and not self._has_room(heard.content)
+        is_kept = heard.stop_reason in KEPT_REASONS and not is_too_long
+        return ModelAnswered(
+            conversation=asked.conversation or asked.id,
+            position=position,
+            message=heard.message,
+            model=heard.model,
+            asked_model=model,
+            stop_reason=TOO_LONG if is_too_long else heard.stop_reason,
+            content=heard.content if is_kept else "[]",
+            usage=heard.usage,
+            tries=tries,
+            miss_reason=heard.miss_reason,
+            detail=heard.detail,
+        )
 
-def _answer(asked: AskModel, heard: Heard, position: int, tries: int) -> ModelAnswered:
-    is_too_long = len(heard.content) > ANSWER_CHARACTERS_MAX
-    return ModelAnswered(
-        conversation=asked.conversation or asked.id,
-        position=position,
-        message=heard.message,
-        model=heard.model,
-        stop_reason="max_tokens" if is_too_long else heard.stop_reason,
-        content="[]" if is_too_long else heard.content,
-        usage=heard.usage,
-        tries=tries,
-        miss_reason=heard.miss_reason,
-        detail=heard.detail,
-    )
+    def _has_room(self, content: str) -> bool:
+        letter = self._world.bus.post.letter_bytes_max
+        calls = len(encode(calls_in(content)))
+        return len(encode(content)) <= ANSWER_LETTERS_MAX * letter and calls <= CALLS_LETTERS_MAX * letter

@@ -4,7 +4,9 @@ Always streamed, never tried again here. A turn is heard whole or not at all: wh
 cannot be read, is trouble, and nothing of the turn is kept but what it has cost.
 """
 
+import asyncio
 import json
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -16,6 +18,7 @@ from anthropic.types import Message
 
 from actors.claude.providers import Provider
 from actors.claude.troubled import TroubleError
+from actors.thinking.conversation import KEPT_REASONS
 from actors.thinking.heard import Heard
 from actors.thinking.troubles import Permanent, Transient, Trouble
 from bus.ledger.amounts import Usage
@@ -43,8 +46,9 @@ _BY_STATUS: Mapping[int, Transient | Permanent] = {
     429: "rate_limited",
     529: "overloaded",
 }
-_SPEND_LIMITS = ("spend_limit", "spend limit", "credit balance")
+_SPEND_LIMITS = ("spend_limit", "spend limit", "credit balance", "api usage limits")
 _TOO_LONG = ("prompt is too long", "exceed context limit", "exceeds the context")
+_TOO_MUCH_OUTPUT = ("maximum allowed number of output tokens",)
 CHARACTERS_PER_TOKEN = 3
 _UNREADABLE = (ValueError, RuntimeError, TypeError, LookupError, AttributeError)
 """What the SDK raises of a stream that is not what it expects."""
@@ -65,11 +69,11 @@ class Claude:
         self._limits = limits
         self._clients: dict[Provider, anthropic.AsyncAnthropic] = {}
 
-    async def call(self, provider: Provider, request: Mapping[str, Any]) -> Heard:
-        """Have one turn said; TroubleError whatever goes wrong."""
+    async def call(self, provider: Provider, request: Mapping[str, Any], seconds: float) -> Heard:
+        """Have one turn said within so long; TroubleError whatever goes wrong."""
         hearing = _Hearing()
         with hearing.telling_trouble():
-            async with self._client(provider).messages.stream(**request) as stream:
+            async with asyncio.timeout(seconds), self._client(provider).messages.stream(**request) as stream:
                 async for event in stream:
                     hearing.take(event, stream.current_message_snapshot)
         return hearing.whole()
@@ -121,7 +125,7 @@ class _Hearing:
         message = self._message
         if message is None or message.stop_reason is None or not self._ended:
             raise TroubleError(self._trouble("cut", "the answer ended before its end", reached=True))
-        if message.stop_reason != "max_tokens":
+        if message.stop_reason in KEPT_REASONS:
             self._check_inputs()
         told = message.to_dict()
         diagnosis: dict[str, Any] = ((told.get("diagnostics") or {}).get("cache_miss_reason")) or {}  # type: ignore[attr-defined]
@@ -140,7 +144,7 @@ class _Hearing:
         """The SDK completes the JSON of a call that was cut; such a call must not be run."""
         for text in self._inputs.values():
             try:
-                json.loads(text or "{}")
+                json.loads(text or "{}", parse_constant=_refuse_number, parse_float=_finite)
             except ValueError as error:
                 raise TroubleError(self._trouble("malformed", f"a call of a tool: {error}", reached=True)) from error
 
@@ -155,6 +159,8 @@ class _Hearing:
             raise TroubleError(self._of_connection(error.__cause__ or error)) from error
         except httpx2.HTTPError as error:
             raise TroubleError(self._of_connection(error)) from error
+        except TimeoutError as error:
+            raise TroubleError(self._trouble("timed_out", "no whole answer in time", reached=True)) from error
         except anthropic.AnthropicError as error:
             raise TroubleError(self._trouble("malformed", str(error), reached=True)) from error
         except _UNREADABLE as error:
@@ -174,6 +180,8 @@ class _Hearing:
 
     def _of_connection(self, error: BaseException) -> Trouble:
         said = f"{type(error).__name__}: {error}"
+        if isinstance(error, httpx2.LocalProtocolError | httpx2.UnsupportedProtocol):
+            return self._trouble("bad_request", said)  # it cannot even be sent
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
             return self._trouble("unreachable", said)
         if isinstance(error, httpx2.TimeoutException):
@@ -199,10 +207,21 @@ def _kind_of(error: anthropic.APIStatusError, said: str) -> Transient | Permanen
         return "spend_limit"
     if error.status_code == 400 and any(words in text for words in _TOO_LONG):
         return "context_full"
+    if error.status_code == 400 and any(words in text for words in _TOO_MUCH_OUTPUT):
+        return "output_limit"
     kind = _BY_TYPE.get(error.type or "") or _BY_STATUS.get(error.status_code)
     if kind is not None:
         return kind
     return "bad_request" if 400 <= error.status_code < 500 else "server_error"
+
+
+def _finite(number: str) -> float:
+    """A number that can be sent back; ValueError."""
+    return value if math.isfinite(value := float(number)) else _refuse_number(number)
+
+
+def _refuse_number(number: str) -> float:
+    raise ValueError(f"{number[:20]} is no number of JSON")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -16,6 +16,9 @@ from protocol.codec import encode
 THROTTLES = "throttles"
 """Below this key on the board each provider has one."""
 
+LONG_SECONDS = 5.0
+"""A longer wait is told in the log."""
+
 log = structlog.get_logger()
 
 _writes = count(1)
@@ -37,6 +40,8 @@ class Limiter:
     async def wait(self, *, is_first: bool) -> None:
         """Return when a call may begin; `is_first`: it begins a conversation."""
         begins: datetime = await self._change(lambda throttle, now: take_place(throttle, now, is_first=is_first))
+        if (seconds := (begins - self._world.now()).total_seconds()) > LONG_SECONDS:
+            log.info("provider.waiting", seconds=round(seconds, 1))
         while (left := (begins - self._world.now()).total_seconds()) > 0:
             await self._world.sleep(left)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from actors.redaction import remember_secrets
-from actors.thinking.errors import MissingKeyError
+from actors.thinking.errors import KeyRefusedError, MissingKeyError
 from actors.thinking.request import Profile
 from bus.settings import Loaded, SecretReference, SecretUnavailableError, resolve
 from bus.settings.model import CoderModel
@@ -23,9 +23,11 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def provider_of(role: Role, loaded: Loaded, environ: Mapping[str, str]) -> Provider:
-    """Where a role's model is, with the key as it is now; MissingKeyError if there is none."""
+    """Where a role's model is, with the key as it is now; MissingKeyError, KeyRefusedError."""
     key = _key(_chosen(role, loaded).key or loaded.settings.model.key, loaded, environ)
     remember_secrets([key])
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise KeyRefusedError("what is set as the key has spaces, line breaks or other characters that no key has")
     return Provider(url=url_of(role, loaded), key=key)
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from itertools import count
-from typing import TypeVar, get_args
+from typing import get_args
 
 import msgspec
 import structlog
@@ -14,7 +14,7 @@ from actors.claude.troubled import TroubleError
 from actors.runtime.world import World
 from actors.thinking.effects import AskModel, BudgetRaised, RaiseBudget
 from actors.thinking.errors import DayBudgetError, SpecBudgetError, StoryBudgetError
-from actors.thinking.troubles import Transient, Trouble
+from actors.thinking.troubles import Refused, Transient, Trouble
 from bus.ledger import (
     Amount,
     Ceilings,
@@ -23,11 +23,13 @@ from bus.ledger import (
     Raised,
     Refusal,
     Reserved,
+    Room,
     Scope,
     Settled,
     Usage,
     call_id,
 )
+from protocol.codec import encode
 from protocol.marks import message_id, parse_message_id
 from protocol.messages import BudgetWarning, Envelope
 from protocol.routing import address
@@ -36,16 +38,14 @@ from protocol.subjects import Role
 ANSWER_TOKENS_MIN = 512
 """What is left of a budget is used up when there is no room for an answer of so many tokens, or for so long a wait."""
 ANSWER_SECONDS_MIN = 10.0
-CLAMPS_MAX = 5
-"""How often a call is made smaller while others take what is left."""
+WAIT_SECONDS = 2.0
+"""How long, about, to wait for what others hold before looking again."""
 COUNT_MARGIN = 1.02
 """The provider's count is its estimate."""
 BYTES_PER_TOKEN = 4
 """For the estimate of a call of which nothing was heard."""
 
 ERRORS = {"story": StoryBudgetError, "spec": SpecBudgetError, "day": DayBudgetError}
-
-T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -69,20 +69,11 @@ class Bill:
     def __init__(self, reserved: Reserved, max_tokens: int) -> None:
         self.reserved = reserved
         self.max_tokens = max_tokens
+        self.seconds = reserved.hold.milliseconds / 1000
         self.usage = Usage()
         self.estimated = False
         self.outcome = ""
         self.miss_reason = ""
-
-    async def within(self, call: Awaitable[T]) -> T:
-        """What the call comes to; TroubleError if it takes longer than it may."""
-        seconds = self.reserved.hold.milliseconds / 1000
-        try:
-            async with asyncio.timeout(seconds):
-                return await call
-        except TimeoutError as error:
-            said = f"no whole answer within {seconds:.0f} s"
-            raise TroubleError(Trouble(kind="timed_out", said=said, reached=True)) from error
 
 
 class Purse:
@@ -129,36 +120,58 @@ class Purse:
         return False
 
     async def raise_ceiling(self, effect: RaiseBudget) -> BudgetRaised:
-        """Carry out a person's word; twice is once."""
+        """Carry out a person's word; twice is once, and so are the words of several who were stopped by the same."""
         now = self._world.now()
         scope: Scope = "day" if effect.scope == "day" else "spec" if effect.scope == "spec" else "story"
-        raised = Raised(
-            id=effect.id,
-            scope=scope,
-            name=effect.name or now.date().isoformat(),
-            by="the person's answer",
-            at=now,
-            amount=Amount() if effect.once else self._ceilings.of(scope),
-            once=effect.once,
-        )
-        await self._world.bus.ledger.raise_ceiling(raised)
+        name = effect.name or now.date().isoformat()
+        by_now = (await self._world.bus.ledger.read()).account(scope, name).raised
+        if effect.once or by_now == effect.raised:
+            from_here = "/".join(str(number) for _, number in effect.raised.measured())
+            raised = Raised(
+                id=effect.id if effect.once else f"{scope}/{name}/from/{from_here}",
+                scope=scope,
+                name=name,
+                by="the person's answer",
+                at=now,
+                amount=Amount() if effect.once else self._ceilings.of(scope),
+                once=effect.once,
+            )
+            await self._world.bus.ledger.raise_ceiling(raised)
         return BudgetRaised()
 
     # Before a call.
 
     async def _hold(self, wanted: Wanted) -> Bill:
+        """Hold what is wanted, or as much of it as there is room for.
+
+        What others hold is not spent: as long as that alone is in the way, it is waited for, but no longer than a call
+        may take; what is held still then, nobody settles.
+        """
         call = call_id(wanted.asked.id, self._world.incarnation, next(self._calls))
-        clamps = 0
+        began, whole = self._world.elapsed(), wanted
         while True:
             reserved = self._reserved(call, wanted)
             answer = await self._world.bus.ledger.reserve(reserved, self._ceilings)
             if not isinstance(answer, Refusal):
                 await self._tell(answer.crossed)
                 return Bill(answer.entry, wanted.max_tokens)
-            if clamps == CLAMPS_MAX:
-                raise ERRORS[answer.scope](answer.sentence)
-            wanted = await self._clamped(wanted, reserved, answer)
-            clamps += 1
+            if wanted is whole:
+                # The prompt's size in bytes is far too much.
+                tokens = min(wanted.prompt_tokens_max, int(await wanted.count() * COUNT_MARGIN) + 1)
+                whole = wanted = msgspec.structs.replace(wanted, prompt_tokens_max=tokens)
+            book = await self._world.bus.ledger.read()
+            smaller = self._clamped(whole, reserved, book.room(reserved.scopes, self._ceilings))
+            if smaller is not None:
+                wanted = smaller
+                continue
+            in_time = self._world.elapsed() - began < whole.seconds
+            empty = book.room(reserved.scopes, self._ceilings, heeds_holds=False)
+            if not in_time or self._clamped(whole, reserved, empty) is None:
+                raised = book.account(answer.scope, answer.name).raised
+                refused = Refused(scope=answer.scope, name=answer.name, raised=raised)
+                raise ERRORS[answer.scope](answer.sentence, encode(refused).decode())
+            log.info("budget.waiting", scope=answer.scope, name=answer.name, reason=answer.sentence)
+            await self._world.sleep(WAIT_SECONDS * (0.5 + self._world.chance()))
 
     def _reserved(self, call: str, wanted: Wanted) -> Reserved:
         purpose, now = wanted.asked.purpose, self._world.now()
@@ -184,16 +197,14 @@ class Purse:
             priced=priced.priced,
         )
 
-    async def _clamped(self, wanted: Wanted, reserved: Reserved, refusal: Refusal) -> Wanted:
-        """The call as small as what is left wants it; the prompt is counted, for its size in bytes is far too much."""
-        prompt = min(wanted.prompt_tokens_max, int(await wanted.count() * COUNT_MARGIN) + 1)
-        room = (await self._world.bus.ledger.read()).room(reserved.scopes, self._ceilings)
-        tokens = self._prices.max_tokens_within(room, wanted.model, prompt, reserved.day)
+    def _clamped(self, wanted: Wanted, reserved: Reserved, room: Room) -> Wanted | None:
+        """The call as small as a room wants it; None if it is worth nothing then."""
+        tokens = self._prices.max_tokens_within(room, wanted.model, wanted.prompt_tokens_max, reserved.day)
         max_tokens = wanted.max_tokens if tokens is None else min(wanted.max_tokens, tokens)
         seconds = wanted.seconds if room.milliseconds is None else min(wanted.seconds, room.milliseconds / 1000)
-        if max_tokens < min(ANSWER_TOKENS_MIN, wanted.max_tokens) or seconds < ANSWER_SECONDS_MIN:
-            raise ERRORS[refusal.scope](refusal.sentence)
-        return msgspec.structs.replace(wanted, prompt_tokens_max=prompt, max_tokens=max_tokens, seconds=seconds)
+        if max_tokens < min(ANSWER_TOKENS_MIN, wanted.max_tokens) or seconds < min(ANSWER_SECONDS_MIN, wanted.seconds):
+            return None
+        return msgspec.structs.replace(wanted, max_tokens=max_tokens, seconds=seconds)
 
     # After it.
 
@@ -215,10 +226,12 @@ class Purse:
         await self._tell(await self._world.bus.ledger.settle(settled, self._ceilings))
 
     async def _settle_as_held(self, bill: Bill, began: float) -> None:
+        hold = bill.reserved.hold
         held = Settled(
             call=bill.reserved.call,
             at=self._world.now(),
-            microdollars=bill.reserved.hold.microdollars,
+            usage=Usage(input_tokens=hold.tokens - bill.max_tokens, output_tokens=bill.max_tokens),
+            microdollars=hold.microdollars,
             milliseconds=self._milliseconds_since(began),
             estimated=True,
             priced=bill.reserved.priced,

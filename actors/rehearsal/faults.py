@@ -42,11 +42,12 @@ SPEND_LIMITS = {
     400: (
         "invalid_request_error",
         "",
-        "You have reached your specified API usage limits: this request would exceed the spend limit that was set "
-        "for your workspace.",
+        "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.",
     ),
 }
 SERVER_ERRORS = {
+    408: ("timeout_error", "The request took too long to arrive"),
+    409: ("conflict_error", "The request conflicts with another one"),
     500: ("api_error", "Internal server error"),
     503: ("api_error", "Service unavailable"),
     504: ("timeout_error", "The request timed out at the gateway"),
@@ -108,7 +109,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     state: str = ""
     model: str = ""
     status: int = 0
-    """Of a `server_error` (500, 503, 504) or `spend_limit` (429, 400), which have several."""
+    """Of a `server_error` (500, 503, 504, 408, 409) or `spend_limit` (429, 400), which have several."""
     retry_after_seconds: float | None = None
     retry_after_ms: int | None = None
     code: str = ""

@@ -21,6 +21,10 @@ KEPT_REASONS = frozenset({"end_turn", "tool_use", "stop_sequence", "pause_turn"}
 """How a turn can end that stays in its conversation. Every other is left out: it was cut, refused or did not fit."""
 
 
+TOO_LONG = "too_long"
+"""Our own reason for an answer that has no room in a record."""
+
+
 class Turn(NamedTuple):
     """What the user's side said, JSON of its blocks or nothing, and what the model answered."""
 
@@ -35,6 +39,8 @@ class Conversation(NamedTuple):
     turns: tuple[Turn, ...] = ()
     last: str = ""
     """The provider's id of its last answer."""
+    model: str = ""
+    """The model that was asked for it."""
 
 
 def is_kept(answer: ModelAnswered) -> bool:
@@ -46,7 +52,8 @@ def with_turn(conversation: Conversation, asked: AskModel, answer: ModelAnswered
     """The conversation after an answer; unchanged by one that is not kept."""
     if not is_kept(answer):
         return conversation
-    return conversation._replace(turns=(*conversation.turns, Turn(asked.says, answer.content)), last=answer.message)
+    turns = (*conversation.turns, Turn(asked.says, answer.content))
+    return conversation._replace(turns=turns, last=answer.message, model=answer.asked_model)
 
 
 # What is said.
@@ -55,6 +62,11 @@ def with_turn(conversation: Conversation, asked: AskModel, answer: ModelAnswered
 def render(*blocks: Block) -> str:
     """Blocks of content as they are recorded."""
     return encode(blocks).decode()
+
+
+def recorded_bytes(text: str) -> int:
+    """How much of a record a text takes that is part of what is said: there it is JSON in JSON."""
+    return len(encode(encode(text).decode()))
 
 
 def text_block(text: str) -> Block:
@@ -84,10 +96,14 @@ def render_tools(tools: Iterable[tuple[str, str, dict[str, Any]]]) -> str:
 def calls_in(content: str) -> tuple[ToolCall, ...]:
     """The calls of tools in an answer."""
     return tuple(
-        ToolCall(id=block["id"], name=block["name"], input=json.dumps(block["input"], sort_keys=True))
+        ToolCall(id=block["id"], name=block["name"], input=_input(block["input"]))
         for block in blocks_of(content)
         if block.get("type") == "tool_use"
     )
+
+
+def _input(given: Any) -> str:
+    return json.dumps(given, sort_keys=True, ensure_ascii=False)
 
 
 def text_in(content: str) -> str:

@@ -4,7 +4,7 @@ import msgspec
 
 from actors.core.effects import Effect
 from actors.core.results import Result
-from bus.ledger.amounts import Usage
+from bus.ledger.amounts import NOTHING, Amount, Usage
 from protocol.subjects import Role
 
 
@@ -58,13 +58,16 @@ class RunTool(Effect, frozen=True, kw_only=True):
 
 
 class RaiseBudget(Effect, frozen=True, kw_only=True):
-    """A person's word that an account may have more: `dollars` on top, or one call whatever it costs."""
+    """A person's word that an account may have its ceiling once more, or one call whatever it costs.
+
+    `raised` is what had been added to it by the time of the refusal: several who ask about the same raise it once.
+    """
 
     reaches_outside = False
 
     scope: str
     name: str
-    dollars: int = 0
+    raised: Amount = NOTHING
     once: bool = False
 
 
@@ -75,9 +78,11 @@ class ModelAnswered(Result, frozen=True, kw_only=True):
     position: int
     message: str
     model: str
+    """Which one has answered; `asked_model` is what it was called by."""
     stop_reason: str
     content: str
     usage: Usage
+    asked_model: str = ""
     tries: int = 1
     """How many calls it took; those that failed are in the ledger."""
     miss_reason: str = ""

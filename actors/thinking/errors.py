@@ -6,7 +6,8 @@ EffectError
 ├── ModelGoneError                                             a person names another model
 ├── SpecBudgetError, DayBudgetError                            a person raises the budget, or does not
 ├── StoryBudgetError                                           the documents' way for a budget that is used up
-├── ContextFullError                                           the conversation begins anew with what matters
+├── OutputLimitError                                           a person sets a smaller limit of an answer
+├── ContextFullError, ModelChangedError                        the conversation begins anew with what matters
 ├── ContentRefusedError                                        a person decides; asking the same again seldom helps
 └── BadRequestError                                            ours: the session comes to ERROR
 """
@@ -52,6 +53,14 @@ class DayBudgetError(EffectError):
 
 class ContextFullError(EffectError):
     """The conversation is too long for the model."""
+
+
+class ModelChangedError(EffectError):
+    """The settings name another model by now, and none goes on with the conversation of another."""
+
+
+class OutputLimitError(EffectError):
+    """The model gives no answers as long as it was asked for."""
 
 
 class ContentRefusedError(EffectError):

@@ -14,7 +14,18 @@ from actors.core.events import Event, Failed, Finished
 from actors.core.failures import AnyFailure, Broken, Cause
 from actors.core.results import PersonAnswered
 from actors.thinking.circles import Trace, circle_in, trace_of, with_trace
-from actors.thinking.conversation import Block, calls_in, is_kept, render, result_block, text_block, text_in
+from actors.thinking.conversation import (
+    TOO_LONG,
+    Block,
+    blocks_of,
+    calls_in,
+    is_kept,
+    recorded_bytes,
+    render,
+    result_block,
+    text_block,
+    text_in,
+)
 from actors.thinking.effects import (
     AskModel,
     BudgetRaised,
@@ -26,7 +37,7 @@ from actors.thinking.effects import (
     ToolCall,
     ToolRan,
 )
-from actors.thinking.troubles import CONTEXT_FULL, STORY_BUDGET, Question, question_about
+from actors.thinking.troubles import CANNOT_GO_ON, OUTPUT_LIMIT, STORY_BUDGET, Question, question_about
 from protocol.messages import ConversationRestarted
 from protocol.routing import address
 
@@ -36,9 +47,10 @@ CUTS_MAX = 2
 """How often an answer that was cut is asked for again, each time with twice the room."""
 OVERFLOWS_MAX = 2
 """How often a conversation may outgrow its limit in one piece of work."""
-SAID_CHARACTERS_MAX = 120_000
-"""What the results of one turn may have together: they stand in one record."""
+SAID_BYTES_MAX = 150_000
+"""What the results of one turn may have together, as they are recorded: they stand in one record."""
 CUT_OFF = "\n… [the rest was left out: ask for less at a time]"
+SMALLER = "Your last answer was too large to be kept, so nothing of it was done. Go on in smaller steps."
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +96,8 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The call that ended the work: whoever goes on with the conversation answers it first."""
     traces: tuple[Trace, ...] = ()
     parked: AskModel | None = None
-    """What is asked again once a person has settled what is in its way."""
+    """What was asked and has no answer: it is asked again once a person has settled what is in its way, and said first
+    by whoever goes on with the conversation in another way."""
     question: Question | None = None
 
 
@@ -148,25 +161,36 @@ def begin_anew(loop: Loop, opening: Opening, reason: str, *texts: str) -> Move:
         tokens=loop.tokens,
     )
     said = Send(to=address(purpose.role, "all"), message=restarted, kind="EVENT")
-    fresh = replace(loop, conversation="", position=0, message="", tokens=0, unanswered="")
-    move = _begin(fresh, opening, texts)
+    move = _begin(_without_debts(replace(loop, conversation="", position=0, message="", tokens=0)), opening, texts)
     return move._replace(effects=(said, *move.effects))
 
 
 def go_on(loop: Loop, purpose: Purpose, *texts: str) -> Move:
-    """Go on with a conversation that had ended: with feedback, in another state. Its turns are counted from none."""
-    fresh = replace(
-        loop, purpose=purpose, turns=0, nudges=0, cuts=0, overflows=0, quiet_turns=0, traces=(), unanswered=""
-    )
-    first, *others = texts
-    said = result_block(loop.unanswered, first) if loop.unanswered else text_block(first)
-    return _ask(fresh, render(said, _place(purpose), *map(text_block, others)))
+    """Go on with a conversation that had ended: with feedback, in another state. Its turns are counted from none.
+
+    What the model waits for comes first: the answer to the call that ended its work, what came of its calls, or what
+    it was told and has not answered.
+    """
+    fresh = replace(loop, purpose=purpose, turns=0, nudges=0, cuts=0, overflows=0, quiet_turns=0, traces=())
+    if loop.unanswered:
+        first, *others = texts
+        owed = [result_block(loop.unanswered, first)]
+    else:
+        others = list(texts)
+        owed = _results(loop) if loop.parked is None else blocks_of(loop.parked.says)
+    opening = None if loop.parked is None else loop.parked.opening
+    return _ask(_without_debts(fresh), render(*owed, _place(purpose), *map(text_block, others)), opening)
 
 
 def refuse_end(loop: Loop, rules: Rules, call: ToolCall, reason: str) -> Move:
     """Tell the model that the call which ends its work cannot be accepted as it is."""
     refused = replace(loop, unanswered="", calls=(call,))
     return _taken(refused, rules, call, ToolRan(output=reason, is_error=True))
+
+
+def _without_debts(loop: Loop) -> Loop:
+    """The loop when all has been said that somebody waits for, or nobody does any more."""
+    return replace(loop, unanswered="", calls=(), outputs={}, running=(), parked=None, question=None)
 
 
 def _begin(loop: Loop, opening: Opening, texts: tuple[str, ...]) -> Move:
@@ -215,7 +239,7 @@ def _heard(loop: Loop, rules: Rules, asked: AskModel, answer: ModelAnswered, eff
         tokens=answer.usage.prompt_tokens + answer.usage.output_tokens,
     )
     if not is_kept(answer):
-        return _unkept(loop, asked, answer) if loop.turns < rules.turns_max else _out_of_turns(loop, rules)
+        return _unkept(loop, rules, asked, answer)
     loop = replace(loop, message=answer.message, cuts=0)
     calls = calls_in(answer.content)
     if answer.stop_reason == "pause_turn":
@@ -228,21 +252,31 @@ def _heard(loop: Loop, rules: Rules, asked: AskModel, answer: ModelAnswered, eff
     return _run(_refuse_what_may_not_be(loop, rules), rules)
 
 
-def _unkept(loop: Loop, asked: AskModel, answer: ModelAnswered) -> Move:
+def _unkept(loop: Loop, rules: Rules, asked: AskModel, answer: ModelAnswered) -> Move:
     """An answer that does not become part of the conversation: what was asked is asked again, or cannot be."""
     again = _plain(asked)
     loop = replace(loop, conversation=asked.conversation)
+    if loop.turns >= rules.turns_max:
+        return _out_of_turns(replace(loop, parked=again), rules)
     match answer.stop_reason:
         case "max_tokens" if loop.cuts < CUTS_MAX:
             room = 2 * max(answer.usage.output_tokens, asked.max_tokens, 1)
             return Move(replace(loop, cuts=loop.cuts + 1), (replace(again, max_tokens=room),))
-        case "max_tokens":
-            return Move(loop, (), Exhausted("cut", f"its answer was cut {CUTS_MAX + 1} times for want of room"))
+        case reason if reason == TOO_LONG and loop.cuts < CUTS_MAX:
+            says = render(*blocks_of(asked.says), text_block(SMALLER))
+            return Move(replace(loop, cuts=loop.cuts + 1), (replace(again, says=says),))
+        case reason if reason in ("max_tokens", TOO_LONG):
+            return _cut_too_often(loop, again, loop.cuts + 1)
         case "refusal":
             failure = Broken(error="ContentRefusedError", reason=f"the model refused: {answer.detail or 'no reason'}")
             return _failed(loop, again, failure)
         case reason:
-            return _overflow(loop, f"its conversation does not fit any more ({reason})")
+            return _overflow(replace(loop, parked=again), f"its conversation does not fit any more ({reason})")
+
+
+def _cut_too_often(loop: Loop, again: AskModel, times: int) -> Move:
+    reason = f"for want of room its answer was cut, times tried: {times}"
+    return Move(replace(loop, parked=replace(again, max_tokens=0)), (), Exhausted("cut", reason))
 
 
 def _nudge(loop: Loop, rules: Rules, said: str) -> Move:
@@ -298,9 +332,7 @@ def _run(loop: Loop, rules: Rules) -> Move:
 
 def _taken(loop: Loop, rules: Rules, call: ToolCall, ran: ToolRan) -> Move:
     """A tool has an answer; the model hears of it when all of its turn have."""
-    each_max = SAID_CHARACTERS_MAX // max(1, len(loop.calls))
-    if len(ran.output) > each_max:
-        ran = replace(ran, output=ran.output[:each_max] + CUT_OFF)
+    ran = replace(ran, output=_fitting(ran.output, SAID_BYTES_MAX // max(1, len(loop.calls))))
     changed = ran.tree not in ("", loop.tree)
     running = tuple(each for each in loop.running if each != call.id)
     loop = replace(_with_outputs(loop, {call.id: ran}), running=running)
@@ -320,14 +352,28 @@ def _tell_results(loop: Loop, rules: Rules) -> Move:
         return _out_of_turns(loop, rules)
     if loop.tokens > rules.context_tokens_max:
         return _overflow(loop, f"its conversation has {loop.tokens} tokens, over {rules.context_tokens_max}")
-    blocks: list[Block] = []
-    for call in loop.calls:
-        ran = loop.outputs[call.id]
-        blocks.append(result_block(call.id, ran.output, is_error=ran.is_error))
+    blocks = _results(loop)
     left = rules.turns_max - rules.closing_turns - loop.turns
     if left == 0:
         blocks.append(text_block(f"{rules.closing_turns} turns are left: call {' or '.join(rules.ends_with)} now."))
     return _ask(replace(loop, calls=(), outputs={}), render(*blocks))
+
+
+def _results(loop: Loop) -> list[Block]:
+    """What came of the calls of the model's last turn."""
+    given_up = ToolRan(output="it was given up before it ended", is_error=True)
+    results = ((call.id, loop.outputs.get(call.id, given_up)) for call in loop.calls)
+    return [result_block(call, ran.output, is_error=ran.is_error) for call, ran in results]
+
+
+def _fitting(output: str, bytes_max: int) -> str:
+    """As much of an output as has room in a record."""
+    if (size := recorded_bytes(output)) <= bytes_max:
+        return output
+    while size > bytes_max:
+        output = output[: len(output) * bytes_max // size]
+        size = recorded_bytes(output)
+    return output + CUT_OFF
 
 
 def _out_of_turns(loop: Loop, rules: Rules) -> Move:
@@ -337,7 +383,7 @@ def _out_of_turns(loop: Loop, rules: Rules) -> Move:
 def _overflow(loop: Loop, reason: str) -> Move:
     if loop.overflows >= OVERFLOWS_MAX:
         return Move(loop, (), Exhausted("context", f"{reason}, for the {loop.overflows + 1}th time"))
-    return Move(replace(loop, overflows=loop.overflows + 1, calls=(), outputs={}), (), Outgrown(reason))
+    return Move(_without_debts(replace(loop, overflows=loop.overflows + 1)), (), Outgrown(reason))
 
 
 # What is in the way.
@@ -345,16 +391,19 @@ def _overflow(loop: Loop, reason: str) -> Move:
 
 def _failed(loop: Loop, asked: AskModel, failure: AnyFailure) -> Move:
     error = failure.error if isinstance(failure, Broken) else type(failure).__name__
-    if error == CONTEXT_FULL:
+    evidence = failure.evidence if isinstance(failure, Broken) else ""
+    loop = replace(loop, parked=_plain(asked))
+    if error in CANNOT_GO_ON:
         return _overflow(loop, failure.reason)
     if error == STORY_BUDGET:
         return Move(loop, (), Exhausted("budget", failure.reason))
-    question = question_about(error, failure.reason, loop.purpose)
+    if error == OUTPUT_LIMIT and loop.cuts:
+        return _cut_too_often(loop, _plain(asked), loop.cuts)
+    question = question_about(error, failure.reason, evidence, loop.purpose)
     if question is None:
-        evidence = failure.evidence if isinstance(failure, Broken) else ""
         return Move(loop, (), Stopped(Cause(kind="effect", reason=f"{error}: {failure.reason}", evidence=evidence)))
     ask = AskPerson(question=question.text, context=question.context, choices=tuple(question.choices))
-    return Move(replace(loop, parked=_plain(asked), question=question), (ask,))
+    return Move(replace(loop, question=question), (ask,))
 
 
 def _settled(loop: Loop, question: Question, answer: str) -> Move:
@@ -364,16 +413,15 @@ def _settled(loop: Loop, question: Question, answer: str) -> Move:
     match way:
         case "again":
             return _ask_again(loop)
-        case "raise":
-            more = RaiseBudget(scope=question.scope, name=question.name)
+        case "raise" | "once":
+            once = way == "once"
+            more = RaiseBudget(scope=question.scope, name=question.name, raised=question.raised, once=once)
             return Move(loop, (more,))
-        case "once":
-            return Move(loop, (RaiseBudget(scope=question.scope, name=question.name, once=True),))
         case "exhausted":
-            return Move(replace(loop, parked=None), (), Exhausted("budget", f"a person says: {answer}"))
+            return Move(loop, (), Exhausted("budget", f"a person says: {answer}"))
         case _:
             reason = f"a person has given it up: {question.text}"
-            return Move(replace(loop, parked=None), (), Stopped(Cause(kind="abandoned", reason=reason)))
+            return Move(loop, (), Stopped(Cause(kind="abandoned", reason=reason)))
 
 
 def _ask_again(loop: Loop) -> Move:
@@ -381,10 +429,11 @@ def _ask_again(loop: Loop) -> Move:
     return Move(replace(loop, parked=None), (loop.parked,))
 
 
-def _ask(loop: Loop, says: str) -> Move:
+def _ask(loop: Loop, says: str, opening: Opening | None = None) -> Move:
     ask = AskModel(
         purpose=loop.purpose,
         says=says,
+        opening=opening,
         conversation=loop.conversation,
         position=loop.position,
         after=loop.message,

@@ -15,6 +15,9 @@ FIRST_SPACING_SECONDS = 0.5
 """Between the first calls of two conversations."""
 SLOW_SPACING_SECONDS = 0.25
 SPACING_SECONDS_MAX = 30.0
+PAUSE_SECONDS_MAX = 600.0
+PLACES_SECONDS_MAX = 3600.0
+"""A pause that is longer, and a place that is further away, come from a machine whose clock is wrong."""
 HALVED_AFTER_SECONDS = 60.0
 """So long after the last 429 calls may come twice as fast again, and so on."""
 FORGOTTEN_SECONDS = 0.05
@@ -34,24 +37,31 @@ class Throttle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def take_place(throttle: Throttle, now: datetime, *, is_first: bool) -> tuple[Throttle, datetime]:
     """The throttle with a place in time taken, and when that is; the same throttle where anybody may call at once."""
-    earliest = now if throttle.not_before is None else max(now, throttle.not_before)
+    earliest = _heeded(throttle.not_before, now, PAUSE_SECONDS_MAX)
     spacing = max(spacing_at(throttle, now), FIRST_SPACING_SECONDS if is_first else 0.0)
     if not spacing:
         return throttle, earliest
-    start = earliest if throttle.next_at is None else max(earliest, throttle.next_at)
+    start = max(earliest, _heeded(throttle.next_at, now, PLACES_SECONDS_MAX))
     return msgspec.structs.replace(throttle, next_at=start + timedelta(seconds=spacing)), start
+
+
+def _heeded(when: datetime | None, now: datetime, seconds_max: float) -> datetime:
+    """A time that is to be waited for; now, if that is past or cannot be right."""
+    if when is None or when > now + timedelta(seconds=seconds_max):
+        return now
+    return max(when, now)
 
 
 def slow_down(throttle: Throttle, now: datetime, retry_after_seconds: float) -> Throttle:
     """The throttle after a 429: nobody calls before the time is up, and then at half the speed."""
-    if throttle.not_before is not None and now < throttle.not_before:
+    told_before = _heeded(throttle.not_before, now, PAUSE_SECONDS_MAX)
+    if now < told_before:
         # Many are told at once, because of what they did before any of them knew: that counts once.
         spacing, slowed_at = throttle.spacing_seconds, throttle.slowed_at
     else:
         spacing = min(max(2 * spacing_at(throttle, now), SLOW_SPACING_SECONDS), SPACING_SECONDS_MAX)
         slowed_at = now
-    until = now + timedelta(seconds=retry_after_seconds)
-    not_before = until if throttle.not_before is None else max(until, throttle.not_before)
+    not_before = max(now + timedelta(seconds=min(retry_after_seconds, PAUSE_SECONDS_MAX)), told_before)
     return msgspec.structs.replace(throttle, spacing_seconds=spacing, slowed_at=slowed_at, not_before=not_before)
 
 

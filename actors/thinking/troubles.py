@@ -15,18 +15,24 @@ from actors.thinking.errors import (
     BadRequestError,
     BillingError,
     ContextFullError,
+    DayBudgetError,
     KeyRefusedError,
+    ModelChangedError,
     ModelGoneError,
+    OutputLimitError,
     PermissionRefusedError,
+    SpecBudgetError,
     SpendLimitError,
     StoryBudgetError,
 )
-from bus.ledger.amounts import Usage
+from bus.ledger.amounts import NOTHING, Amount, Usage
 
 Transient = Literal[
     "rate_limited", "overloaded", "server_error", "unreachable", "timed_out", "stalled", "cut", "malformed"
 ]
-Permanent = Literal["key", "permission", "billing", "spend_limit", "model_gone", "context_full", "bad_request"]
+Permanent = Literal[
+    "key", "permission", "billing", "spend_limit", "model_gone", "context_full", "output_limit", "bad_request"
+]
 
 ERRORS: Mapping[str, type[EffectError]] = {
     "key": KeyRefusedError,
@@ -35,9 +41,12 @@ ERRORS: Mapping[str, type[EffectError]] = {
     "spend_limit": SpendLimitError,
     "model_gone": ModelGoneError,
     "context_full": ContextFullError,
+    "output_limit": OutputLimitError,
     "bad_request": BadRequestError,
 }
-CONTEXT_FULL = ContextFullError.__name__
+CANNOT_GO_ON = (ContextFullError.__name__, ModelChangedError.__name__)
+"""What a conversation begins anew for."""
+OUTPUT_LIMIT = OutputLimitError.__name__
 STORY_BUDGET = StoryBudgetError.__name__
 
 
@@ -100,11 +109,22 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     choices: dict[str, str]
     scope: str = ""
     name: str = ""
+    raised: Amount = NOTHING
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """Which ceiling was in the way, and what a person had added to it by then: the evidence of a budget's error."""
+
+    scope: str
+    name: str
+    raised: Amount
 
 
 _AGAIN = {"try again": "again", "give up": "stop"}
 BUDGET_CHOICES = {"raise": "raise", "continue once": "once", "pivot": "exhausted", "abandon": "stop"}
 
+SPEC_BUDGET = SpecBudgetError.__name__
+_OF_BUDGETS = {SPEC_BUDGET: "spec", DayBudgetError.__name__: "day"}
 _TEXTS: Mapping[str, tuple[str, str]] = {
     "MissingKeyError": (
         "There is no key for the model provider. Set one, then say `try again`.",
@@ -132,6 +152,10 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
         '`model.ROLE.name` in callboard.toml, for example `[model.coder] name = "claude-sonnet-5-5"`; '
         "the company reads it when it starts.",
     ),
+    "OutputLimitError": (
+        "The model gives no answers as long as the settings ask for. Set a smaller limit, then say `try again`.",
+        "`model.ROLE.max_tokens` in callboard.toml; the company reads it when it starts.",
+    ),
     "ContentRefusedError": (
         "The model refuses what it was asked. Try again, or give up?",
         "Asking the same again seldom helps; another model may answer (`model.ROLE.name`).",
@@ -141,17 +165,22 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def question_about(error: str, reason: str, purpose: Purpose) -> Question | None:
+_refused = msgspec.json.Decoder(Refused)
+
+
+def question_about(error: str, reason: str, evidence: str, purpose: Purpose) -> Question | None:
     """What a person is asked because of an error; None if no person can help."""
     if error not in _TEXTS:
         return None
     text, context = _TEXTS[error]
     whose = f"{purpose.role}{f', story {purpose.story}' if purpose.story else ''}"
-    scope = {"SpecBudgetError": "spec", "DayBudgetError": "day"}.get(error, "")
-    return Question(
-        text=f"{text} ({whose})",
-        context=f"{reason}\n{context}",
-        choices=BUDGET_CHOICES if scope else _AGAIN,
-        scope=scope,
-        name=purpose.spec if scope == "spec" else "",
+    asked = Question(text=f"{text} ({whose})", context=f"{reason}\n{context}", choices=_AGAIN)
+    if error not in _OF_BUDGETS:
+        return asked
+    try:
+        refused = _refused.decode(evidence)
+    except msgspec.DecodeError:  # its name is somebody's secret, say
+        refused = Refused(scope=_OF_BUDGETS[error], name=purpose.spec if error == SPEC_BUDGET else "", raised=NOTHING)
+    return msgspec.structs.replace(
+        asked, choices=BUDGET_CHOICES, scope=refused.scope, name=refused.name, raised=refused.raised
     )

@@ -147,13 +147,13 @@ class Book:
         """The scopes over whose ceiling a call may go because a person said so."""
         return tuple(place[0] for place in wanted.scopes if self._excess(place, wanted.hold, ceilings))
 
-    def room(self, places: tuple[Place, ...], ceilings: Ceilings) -> Room:
-        """The most that one more call may cost in these scopes (`Reserved.scopes`)."""
+    def room(self, places: tuple[Place, ...], ceilings: Ceilings, *, heeds_holds: bool = True) -> Room:
+        """The most that one more call may cost in these scopes (`Reserved.scopes`), or could if nothing were held."""
         room = Room()
         for scope, name in places:
             account, ceiling = self.account(scope, name), self.ceiling(scope, name, ceilings)
             if not account.passes:
-                claimed = account.claimed
+                claimed = account.claimed if heeds_holds else account.spent
                 left = Amount(
                     microdollars=ceiling.microdollars - claimed.microdollars,
                     tokens=ceiling.tokens - claimed.tokens,

@@ -25,6 +25,8 @@ SECONDS = 0.2
         (Fault(kind="server_error"), (anthropic.InternalServerError, 500, "api_error")),
         (Fault(kind="server_error", status=503), ("ServiceUnavailableError", 503, "api_error")),
         (Fault(kind="server_error", status=504), ("GatewayTimeoutError", 504, "timeout_error")),
+        (Fault(kind="server_error", status=408), (anthropic.APIStatusError, 408, "timeout_error")),
+        (Fault(kind="server_error", status=409), (anthropic.ConflictError, 409, "conflict_error")),
         (Fault(kind="spend_limit"), ("EnforcedSpendLimitReachedError", 429, "rate_limit_error")),
         (Fault(kind="spend_limit", status=400), (anthropic.BadRequestError, 400, "invalid_request_error")),
         (Fault(kind="billing"), ("PaymentRequiredError", 402, "billing_error")),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 from actors.rehearsal.faults import Fault
 from actors.rehearsal.parts import Answer, Call, Cue
+from bus.ledger import Raised
+from bus.ledger.amounts import amount_of
 from protocol.codec import decode_envelope
 from protocol.machine import SUSPEND
 from protocol.messages import BudgetWarning
@@ -178,6 +181,22 @@ async def test_the_budget_of_a_story_ends_in_its_review(company: Company) -> Non
     assert 0 < account.spent.microdollars <= CEILING * 1e6
     assert account.held.microdollars == 0
     assert (await company.records())[-1].state_to == "BUDGET_REVIEW"
+
+
+async def test_a_story_whose_budget_a_person_raises_goes_on_where_it_was(company: Company) -> None:
+    await company.start(budget_story_dollars=str(CEILING))
+    await company.order()
+    ask = await company.asked()
+    more = amount_of(dollars=10)
+    await company.bus.ledger.raise_ceiling(
+        Raised(id="more", scope="story", name="s-1", by="me", at=datetime.now(UTC), amount=more)
+    )
+
+    await company.bus.asks.answer(ask.id, "CONTINUE", datetime.now(UTC))
+
+    assert await company.ended() == 0, company.log
+    assert company.written() == LINES
+    assert len({each["conversation"] for each in answers(await company.records())}) == 1
 
 
 @pytest.mark.parametrize(

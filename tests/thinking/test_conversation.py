@@ -171,7 +171,7 @@ def test_what_a_model_says_is_taken_apart() -> None:
     )
 
     assert text_in(content) == "First\nthen"
-    assert calls_in(content) == (ToolCall(id="c1", name="edit", input='{"a": 1, "b": "\\u00fc"}'),)
+    assert calls_in(content) == (ToolCall(id="c1", name="edit", input='{"a": 1, "b": "ü"}'),)
 
 
 @pytest.mark.parametrize("nothing", ["", " ", "\n"])

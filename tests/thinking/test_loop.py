@@ -13,6 +13,7 @@ from actors.core.effects import AskPerson, Effect, Send
 from actors.core.events import Failed, Finished
 from actors.core.failures import Broken, Cancelled
 from actors.core.results import PersonAnswered, Result
+from actors.thinking.conversation import TOO_LONG, recorded_bytes
 from actors.thinking.effects import (
     AskModel,
     BudgetRaised,
@@ -25,7 +26,8 @@ from actors.thinking.effects import (
     ToolRan,
 )
 from actors.thinking.loop import (
-    SAID_CHARACTERS_MAX,
+    SAID_BYTES_MAX,
+    SMALLER,
     Ended,
     Exhausted,
     Loop,
@@ -41,7 +43,8 @@ from actors.thinking.loop import (
     refuse_end,
     take,
 )
-from bus.ledger.amounts import Usage
+from actors.thinking.troubles import Refused
+from bus.ledger.amounts import Amount, Usage
 from protocol.codec import encode
 from protocol.messages import ConversationRestarted
 
@@ -106,6 +109,12 @@ class Performance:
             usage=Usage(input_tokens=tokens, output_tokens=10),
         )
         return self.finish(asked, answered)
+
+    def owing(self, *calls: tuple[str, dict[str, Any]]) -> set[str]:
+        """The model says its turn; what it waits for then."""
+        asked = self.only(AskModel).id
+        self.answer(*calls)
+        return {f"{asked}-{n}" for n in range(len(calls))}
 
     def run(self, output: str = "fine", *, tree: str = "", is_error: bool = False) -> Move:
         """The first tool that runs comes to its end."""
@@ -220,15 +229,16 @@ def test_a_tool_that_fails_is_told_to_the_model_and_is_no_failure_of_the_actor()
     assert all(block["is_error"] for block in performance.told)
 
 
-def test_results_that_are_too_long_together_are_cut_and_say_so() -> None:
+@pytest.mark.parametrize("letter", ["x", "世", '"', "\x00"])
+def test_results_that_are_too_long_together_are_cut_and_say_so(letter: str) -> None:
     performance = Performance()
     performance.answer(("read", {}), ("list", {}))
 
-    performance.run("x" * SAID_CHARACTERS_MAX)
+    performance.run(letter * SAID_BYTES_MAX)
     performance.run("y")
 
     first, second = performance.told
-    assert len(first["content"]) < SAID_CHARACTERS_MAX * 0.6
+    assert SAID_BYTES_MAX * 0.45 < recorded_bytes(first["content"]) < SAID_BYTES_MAX * 0.55
     assert first["content"].endswith("ask for less at a time]")
     assert second["content"] == "y"
 
@@ -322,8 +332,43 @@ def test_an_answer_that_was_cut_is_asked_for_again_with_more_room_and_its_calls_
     performance.answer(("edit", {}), reason="max_tokens")
 
     assert rooms == [20, 40]
-    assert performance.standing == Exhausted("cut", "its answer was cut 3 times for want of room")
+    assert performance.standing == Exhausted("cut", "for want of room its answer was cut, times tried: 3")
     assert performance.running == []
+
+
+def test_an_answer_that_is_too_large_for_a_record_is_asked_for_in_smaller_steps() -> None:
+    performance = Performance()
+    first = performance.told
+    performance.answer(("edit", {}), reason=TOO_LONG)
+
+    assert performance.running == []
+    assert performance.told == [*first, {"type": "text", "text": SMALLER}]
+    assert performance.only(AskModel).opening == OPENING
+
+
+def test_a_model_that_has_no_more_room_for_an_answer_has_used_up_its_budget() -> None:
+    performance = Performance()
+    performance.answer(("edit", {}), reason="max_tokens")
+    performance.fail(performance.only(AskModel), Broken(error="OutputLimitError", reason="128000 > 64000"))
+
+    assert performance.standing == Exhausted("cut", "for want of room its answer was cut, times tried: 1")
+
+
+def test_a_limit_of_an_answer_that_no_model_has_is_the_persons_to_set() -> None:
+    performance = Performance()
+    performance.fail(performance.only(AskModel), Broken(error="OutputLimitError", reason="900000 > 64000"))
+
+    assert "model.ROLE.max_tokens" in performance.only(AskPerson).context
+
+
+def test_a_conversation_whose_model_was_changed_begins_anew() -> None:
+    performance = Performance()
+    performance.answer(("edit", {}))
+    performance.run("edited")
+
+    performance.fail(performance.only(AskModel), Broken(error="ModelChangedError", reason="it is another now"))
+
+    assert performance.standing == Outgrown("it is another now")
 
 
 def test_a_turn_that_was_paused_goes_on_as_it_is() -> None:
@@ -405,12 +450,13 @@ def test_a_budget_of_a_spec_is_raised_by_a_person_and_the_work_goes_on(answer: s
     performance = Performance()
     asked = performance.only(AskModel)
 
-    performance.fail(asked, Broken(error="SpecBudgetError", reason="50 $ are spent"))
+    refused = encode(Refused(scope="spec", name="todo", raised=Amount(tokens=7))).decode()
+    performance.fail(asked, Broken(error="SpecBudgetError", reason="50 $ are spent", evidence=refused))
     performance.finish(performance.only(AskPerson), PersonAnswered(answer=answer))
     raised = performance.only(RaiseBudget)
     performance.finish(raised, BudgetRaised())
 
-    assert (raised.scope, raised.name, raised.once) == ("spec", "todo", once)
+    assert (raised.scope, raised.name, raised.raised, raised.once) == ("spec", "todo", Amount(tokens=7), once)
     assert performance.only(AskModel).says == asked.says
 
 
@@ -487,6 +533,62 @@ def test_an_end_that_cannot_be_accepted_is_refused_and_three_times_the_same_is_a
     assert isinstance(performance.standing, Exhausted)
 
 
+def test_what_came_of_the_calls_before_a_budget_was_used_up_is_told_when_it_goes_on() -> None:
+    performance = Performance(msgspec.structs.replace(RULES, turns_max=1, closing_turns=0))
+    performance.answer(("edit", {}), ("read", {}))
+    performance.run("edited")
+    performance.run("one line")
+    assert isinstance(performance.standing, Exhausted)
+
+    performance.follow(go_on(performance.loop, PURPOSE, "Go on."))
+
+    assert [(block["type"], block.get("content", block.get("text"))) for block in performance.told] == [
+        ("tool_result", "edited"),
+        ("tool_result", "one line"),
+        ("text", "callboard: role=coder state=CODING story=s-1 spec=todo"),
+        ("text", "Go on."),
+    ]
+    assert (performance.loop.calls, performance.loop.outputs) == ((), {})
+
+
+@pytest.mark.parametrize("answer", ["budget", "pivot"])
+def test_what_has_no_answer_when_the_money_is_used_up_is_said_again_when_there_is_more(answer: str) -> None:
+    performance = Performance()
+    performance.answer(("edit", {}))
+    performance.run("edited")
+    error = "StoryBudgetError" if answer == "budget" else "DayBudgetError"
+    performance.fail(performance.only(AskModel), Broken(error=error, reason="5 $ are spent"))
+    if answer == "pivot":
+        performance.finish(performance.only(AskPerson), PersonAnswered(answer="pivot"))
+    assert isinstance(performance.standing, Exhausted)
+
+    performance.follow(go_on(performance.loop, PURPOSE, "Go on."))
+
+    assert [block["type"] for block in performance.told] == ["tool_result", "text", "text"]
+    assert performance.loop.parked is None
+
+
+def test_a_conversation_that_never_began_begins_when_there_is_money() -> None:
+    performance = Performance()
+    performance.fail(performance.only(AskModel), Broken(error="StoryBudgetError", reason="5 $ are spent"))
+
+    performance.follow(go_on(performance.loop, PURPOSE, "Go on."))
+
+    asked = performance.only(AskModel)
+    assert (asked.opening, asked.conversation) == (OPENING, "")
+    assert [block["text"] for block in performance.told][1::2] == ["Add a test.", "Go on."]
+
+
+def test_a_call_that_was_still_running_when_the_work_was_left_is_answered_too() -> None:
+    performance = Performance()
+    performance.answer(("read", {}), ("edit", {}))
+
+    performance.open.clear()
+    performance.follow(go_on(performance.loop, PURPOSE, "Something else comes first."))
+
+    assert [block.get("content") for block in performance.told][:2] == ["it was given up before it ended"] * 2
+
+
 # Whatever comes.
 
 ANSWERS = st.sampled_from(["read", "edit", "done", "merge", "talk", "cut", "pause", "full", "refuse", "both"])
@@ -494,24 +596,27 @@ ANSWERS = st.sampled_from(["read", "edit", "done", "merge", "talk", "cut", "paus
 
 @given(st.lists(st.tuples(ANSWERS, st.integers(0, 3)), max_size=60))
 def test_whatever_the_model_does_the_loop_ends_and_every_call_is_answered(answers: list[tuple[str, int]]) -> None:
-    """It never stands still with nothing to do, never asks twice at once, and stays small."""
+    """It never stands still with nothing to do, never asks twice at once, stays small, and can always go on."""
     performance = Performance()
-    answered: set[str] = set()
-    last: list[dict[str, Any]] = []
+    owed: set[str] = set()
     for answer, number in answers:
         match answer:
             case "talk" | "pause" | "full" | "cut" | "refuse":
                 reasons = {"pause": "pause_turn", "full": "compaction", "cut": "max_tokens", "refuse": "refusal"}
                 performance.answer(text="…", reason=reasons.get(answer, ""))
             case "both":
-                performance.answer(("read", {"n": number}), ("done", {}), ("edit", {"n": number}))
+                owed = performance.owing(("read", {"n": number}), ("done", {}), ("edit", {"n": number}))
             case name:
-                performance.answer((name, {"n": number}))
+                owed = performance.owing((name, {"n": number}))
+        owed = set() if answer in ("talk", "pause") else owed
         while performance.running:
             performance.run(f"{number}", is_error=number == 3)
         match performance.standing:
             case Outgrown():
+                owed = set()
                 performance.follow(begin_anew(performance.loop, OPENING, "too long", "again"))
+            case Exhausted():
+                performance.follow(go_on(performance.loop, PURPOSE, "Go on."))
             case Ended(call=call):
                 performance.follow(refuse_end(performance.loop, RULES, call, f"not yet {number}"))
         if not isinstance(performance.standing, Working):
@@ -519,10 +624,7 @@ def test_whatever_the_model_does_the_loop_ends_and_every_call_is_answered(answer
         for question in [each for each in performance.open.values() if isinstance(each, AskPerson)]:
             performance.finish(question, PersonAnswered(answer="try again"))
         told = {block["tool_use_id"] for block in performance.told if block["type"] == "tool_result"}
-        if performance.told != last:  # what was cut or refused is asked again as it was
-            assert answered.isdisjoint(told)
-        answered |= told
-        last = performance.told
+        assert told == owed
         assert len(encode(performance.loop)) < 10_000
 
     assert performance.loop.turns <= RULES.turns_max

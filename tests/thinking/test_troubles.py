@@ -8,7 +8,18 @@ from hypothesis import strategies as st
 
 from actors.thinking import errors
 from actors.thinking.effects import Purpose
-from actors.thinking.troubles import ERRORS, Patience, Permanent, Transient, Trouble, pause_after, question_about
+from actors.thinking.troubles import (
+    ERRORS,
+    Patience,
+    Permanent,
+    Refused,
+    Transient,
+    Trouble,
+    pause_after,
+    question_about,
+)
+from bus.ledger.amounts import Amount
+from protocol.codec import encode
 
 CODER = Purpose(role="coder", state="CODING", story="s-1", spec="todo")
 PATIENCE = Patience(attempts_max=4, total_seconds=100.0, pause_seconds=1.0, pause_seconds_max=3.0)
@@ -68,11 +79,13 @@ ASKED = {
     "BillingError": ("try again", "give up"),
     "SpendLimitError": ("try again", "give up"),
     "ModelGoneError": ("try again", "give up"),
+    "OutputLimitError": ("try again", "give up"),
     "ContentRefusedError": ("try again", "give up"),
     "SpecBudgetError": ("raise", "continue once", "pivot", "abandon"),
     "DayBudgetError": ("raise", "continue once", "pivot", "abandon"),
     "StoryBudgetError": None,
     "ContextFullError": None,
+    "ModelChangedError": None,
     "BadRequestError": None,
 }
 
@@ -83,7 +96,7 @@ def test_the_table_has_every_error() -> None:
 
 @pytest.mark.parametrize(("error", "choices"), ASKED.items())
 def test_a_person_is_asked_where_a_person_can_help(error: str, choices: tuple[str, ...] | None) -> None:
-    question = question_about(error, "status 401", CODER)
+    question = question_about(error, "status 401", "", CODER)
 
     assert (None if question is None else tuple(question.choices)) == choices
     if question is not None:
@@ -91,12 +104,22 @@ def test_a_person_is_asked_where_a_person_can_help(error: str, choices: tuple[st
         assert question.context.startswith("status 401\n")
 
 
-def test_what_a_budget_is_of_is_known_to_its_question() -> None:
-    spec, day = question_about("SpecBudgetError", "", CODER), question_about("DayBudgetError", "", CODER)
+REFUSED = Refused(scope="day", name="2026-11-19", raised=Amount(microdollars=5))
 
-    assert spec is not None
-    assert day is not None
-    assert (spec.scope, spec.name, day.scope, day.name) == ("spec", "todo", "day", "")
+
+@pytest.mark.parametrize(
+    ("error", "evidence", "refused"),
+    [
+        ("DayBudgetError", encode(REFUSED).decode(), REFUSED),
+        ("DayBudgetError", "[secret]", Refused(scope="day", name="", raised=Amount())),
+        ("SpecBudgetError", "", Refused(scope="spec", name="todo", raised=Amount())),
+    ],
+)
+def test_the_ceiling_that_was_in_the_way_is_known_to_the_question(error: str, evidence: str, refused: Refused) -> None:
+    question = question_about(error, "", evidence, CODER)
+
+    assert question is not None
+    assert (question.scope, question.name, question.raised) == (refused.scope, refused.name, refused.raised)
 
 
 def test_trouble_says_all_that_a_support_needs() -> None:
