@@ -19,7 +19,7 @@ from supervisors.core import planning
 from supervisors.core.standing import ChildStanding, Standing
 from supervisors.errors import ScaleError
 from supervisors.office import SUPERVISOR
-from supervisors.views.overview import gather, read_standing
+from supervisors.views.overview import gather, left_on_board, read_standing
 
 
 class Scaled(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +85,10 @@ async def _scale(bus: Bus, role: str, size: int, seconds: float) -> Scaled:
     async def is_so() -> list[ChildStanding] | None:
         standing = await read_standing(bus)
         now = _of_role(standing, role) if standing else []
-        return now if standing and len(now) == size and all(_is_settled(child) for child in now) else None
+        if standing is None or len(now) != size or not all(_is_settled(child) for child in now):
+            return None
+        gone = {child.actor for child in before} - {child.actor for child in now}
+        return now if gone.isdisjoint(await left_on_board(bus)) else None  # their work is somebody else's by then
 
     after = await wait_for(is_so, seconds)
     if after is None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ from supervisors.company.appeal import START_AGAIN, an_ask, withdraw_earlier
 from supervisors.company.audience import Audience
 from supervisors.company.chronicle import Chronicle
 from supervisors.company.desk import SIZES, Change, Desk
-from supervisors.company.life import Death, Life
+from supervisors.company.life import Death, Life, death_unheard_of
 from supervisors.company.place import Place
 from supervisors.company.posting import Poster
 from supervisors.core import tree as trees
@@ -39,6 +40,7 @@ from supervisors.core.standing import STANDING, Standing
 from supervisors.core.tree import Closed, GaveUp, StartChild, StopChild, Tree, TreeAct, Wake
 from supervisors.core.watch import Counters
 from supervisors.office import Office
+from supervisors.processes.exits import take
 
 log = structlog.get_logger()
 
@@ -95,6 +97,7 @@ class Company:
         self._outcome: Outcome | None = None
         self._misconfigured: tuple[str, ...] = ()
         self._unposted = asyncio.Event()
+        self._desk = Desk(world.bus, settings, self._changes.put_nowait, self._born)
         self._appeals = 0
         self._appeal: asyncio.Task[None] | None = None
 
@@ -120,18 +123,23 @@ class Company:
         for life in self._lives.values():
             life.kill()
 
-    async def run(self) -> Outcome:
-        """Be the company until nobody runs any more."""
+    async def prepare(self) -> None:
+        """Read what an earlier supervisor has left, and plant the tree."""
         self._counters = await asyncio.to_thread(self._place.read_counters)
         await withdraw_earlier(self._bus)
-        desk = Desk(self._bus, self._settings, self._changes.put_nowait, self._born)
-        self._tree = trees.plant(plan_of(self._settings, await desk.open()), self._counters)
+        self._tree = trees.plant(plan_of(self._settings, await self._desk.open()), self._counters)
+        for unheard in await asyncio.to_thread(take, self._place.folder):
+            child = Child(name=Path(unheard.log).stem, runs=unheard.machine, actor=unheard.actor)
+            self._tell_of(child, death_unheard_of(unheard))
+
+    async def run(self) -> Outcome:
+        """Be the company until nobody runs any more."""
         policy = self._settings.supervisor
         beside = [
             self._keep(self._chronicle.run),
             self._keep(self._tick),
             self._keep(self._post),
-            self._keep(desk.run),
+            self._keep(self._desk.run),
             self._keep(Clerk(self._world, policy, self.tell).run),
             self._keep(Watchman(self._world, policy, self.tell).run),
         ]
@@ -225,6 +233,9 @@ class Company:
             log.info("child.ended", name=child.name, way=death.way, code=death.code)
         if child.runs == "health" and death.way == "asked":
             return  # no process of its own, and nothing that anybody would look for
+        self._tell_of(child, death)
+
+    def _tell_of(self, child: Child, death: Death) -> None:
         self.tell(
             ActorExited(
                 name=child.name,
@@ -257,12 +268,16 @@ class Company:
         return trees.stop(tree)
 
     async def _stop(self, name: str) -> None:
-        """Tell a child to end. When a person closes the company its session hears so, and records it."""
+        """Tell a child to end. When a person closes the company its session hears so, and records it.
+
+        Where the root has given up nobody has closed anything: sessions stay as they are, and are gone on with.
+        """
         life = self._lives.get(name)
         if life is None:
             return
         child = self._child(name)
-        heeds = self.is_closing and not self._is_quick and bool(child.role) and await self._say_stop(child)
+        closes = self.is_closing and not trees.gives_up(self._tree)
+        heeds = closes and not self._is_quick and bool(child.role) and await self._say_stop(child)
         life.stop(heeds=heeds)
         if self._is_quick:
             life.kill()
@@ -281,12 +296,21 @@ class Company:
         """Its story must not wait until somebody notices that it is gone."""
         if child.role != "coder":
             return
-        left = await find_left(self._bus, "coder", child.actor)
-        if left is None or child.name in self._lives:  # a person has changed their mind: it is perhaps its successor's
-            return
-        story = await hand_over(self._bus, left, f"{child.actor}/supervisor")
-        if story:
-            log.info("story.handed_over", name=child.name, story=story)
+        while True:
+            try:
+                left = await find_left(self._bus, "coder", child.actor)
+                if left is None or child.name in self._lives:
+                    return  # a person has changed their mind: it is perhaps its successor's
+                story = await hand_over(self._bus, left, f"{child.actor}/supervisor")
+            except BusClosedError:
+                raise
+            except BusError as error:
+                log.warning("story.not_handed_over", name=child.name, reason=str(error))
+                await asyncio.sleep(AGAIN_SECONDS)
+            else:
+                if story:
+                    log.info("story.handed_over", name=child.name, story=story)
+                return
 
     def _child(self, name: str) -> Child:
         watch = trees.parent_of(self._tree, name)

@@ -29,12 +29,17 @@ class Said:
 
     def tail(self) -> str:
         """The end of what was said since then."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(max(self._start, _size(self.path) - TAIL_BYTES))
-                return file.read(TAIL_BYTES).decode(errors="backslashreplace")
-        except OSError:
-            return ""
+        return tail_of(self.path, self._start)
+
+
+def tail_of(path: Path, start: int = 0) -> str:
+    """The end of a log, from no earlier than `start`."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(start, _size(path) - TAIL_BYTES))
+            return file.read(TAIL_BYTES).decode(errors="backslashreplace")
+    except OSError:
+        return ""
 
 
 def put_aside(path: Path) -> None:

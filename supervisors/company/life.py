@@ -15,11 +15,12 @@ from actors.evidence import evidence_of, reason_of
 from bus import server
 from bus.errors import PortLostError, ServerError
 from bus.server.process import answers, birth, end_process, is_alive, open_process
-from supervisors.company.evidence import Said, evidence, reason
+from supervisors.company.evidence import Said, evidence, reason, tail_of
 from supervisors.core.patience import Conduct, Patience, measure, way_of
 from supervisors.core.watch import Way
 from supervisors.errors import StartError
 from supervisors.processes.custody import Exit
+from supervisors.processes.exits import Unheard
 from supervisors.processes.orders import Order, Resources
 from supervisors.processes.running import Nursery, Running
 
@@ -36,6 +37,20 @@ class Death(msgspec.Struct, frozen=True, kw_only=True):
     said: str = ""
     lived_seconds: float = 0.0
     resources: Resources = Resources()
+
+
+def death_unheard_of(unheard: Unheard) -> Death:
+    """How somebody has ended whose supervisor was gone, and who was told to leave by that."""
+    way, said = way_of(unheard.code, told=True, killed_for=None), tail_of(Path(unheard.log))
+    return Death(
+        way=way,
+        code=unheard.code,
+        pid=unheard.pid,
+        reason=reason(way, unheard.code, said, Patience()) or "its supervisor was gone",
+        said=evidence(said),
+        lived_seconds=unheard.lived_seconds,
+        resources=unheard.resources,
+    )
 
 
 class Life(Protocol):
@@ -65,6 +80,7 @@ class ActorLife:
         self._order = order
         self._patience = patience
         self._said = Said(Path(order.log))
+        self._starting: asyncio.Task[Running] | None = None
         self._running: Running | None = None
         self._began = self._now = self._heard = now
         self._pulses = 0
@@ -74,10 +90,15 @@ class ActorLife:
 
     async def run(self, ready: Callable[[], None]) -> Death:
         """Start, wait until it is ready, and until it is gone."""
+        self._starting = asyncio.ensure_future(self._nursery.start(self._order))
         try:
-            running = self._running = await self._nursery.start(self._order)
+            running = self._running = await self._starting
         except StartError as error:
             return Death(way="never_ready", reason=str(error))
+        except asyncio.CancelledError:
+            if not self._is_killed:
+                raise
+            return Death(way="asked", reason="it was not started yet")
         self.pid = running.pid
         if self._is_signalled:
             running.signal(signal.SIGKILL if self._is_killed else signal.SIGTERM)
@@ -115,12 +136,18 @@ class ActorLife:
         self._is_signalled = self._is_killed = True
         if self._running is not None:
             self._running.signal(signal.SIGKILL)
+        elif self._starting is not None:
+            self._starting.cancel()
 
     def tick(self, now: float) -> None:
         """See whether it still behaves."""
         self._now = now
         running = self._running
-        if running is None or running.is_gone:
+        if running is None:
+            if self._told is not None and now - self._told > self._patience.stop_seconds:
+                self.kill()
+            return
+        if running.is_gone:
             return
         if running.pulses != self._pulses:
             self._pulses, self._heard = running.pulses, now

@@ -80,7 +80,8 @@ class Reign:
         remember_secrets(environment_secrets(self._environ) | settings_secrets(self._loaded, self._environ))
         loop = asyncio.get_running_loop()
         for number in ENDINGS:
-            loop.add_signal_handler(number, self._hear, number)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup, or a shell's background, wants it ignored
+                loop.add_signal_handler(number, self._hear, number)
         self._main = asyncio.current_task()
         try:
             lock = await self._wait_for_orphans()
@@ -124,11 +125,16 @@ class Reign:
         if self._settings.bus.url:
             yield
             return
-        running = await asyncio.to_thread(self._start_server)
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start_server))
         try:
+            await asyncio.shield(starting)
             yield
         except BaseException:
-            if running.started_by_us and self._company is None:
+            # A thread cannot be cancelled: what it started meanwhile must be ended all the same.
+            while not starting.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([starting])
+            if starting.exception() is None and starting.result().started_by_us and self._company is None:
                 await asyncio.to_thread(self._stop_server)  # nobody has used it
             raise
         await asyncio.to_thread(self._stop_server)
@@ -163,11 +169,13 @@ class Reign:
     async def _run_company(self, world: RealWorld) -> Outcome:
         office = Office(world)
         make_life = partial(self._make_life, world, office)
-        self._company = Company(self._settings, world, office, self._place, make_life, audience=self._audience)
+        company = Company(self._settings, world, office, self._place, make_life, audience=self._audience)
+        await company.prepare()  # until here a signal ends everything; from here it ends the company in order
+        self._company = company
         if self._told:
-            self._company.stop()
-        outcome = await self._company.run()
-        await self._company.leave()
+            company.stop()
+        outcome = await company.run()
+        await company.leave()
         return outcome
 
     async def _reap(self) -> None:

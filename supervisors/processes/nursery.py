@@ -37,6 +37,12 @@ CLOSE_SECONDS = 2.0
 SPARE_SECONDS = 10.0
 """So far apart spares are loaded at least, should each of them die."""
 
+LOSSES_MAX = 3
+"""So many zygotes may die or hang of one order; then it is the order's fault, or the machine's."""
+
+REPORT_SECONDS = 10.0
+"""How long a zygote may take to say that a child has ended: longer than it may take to end what that leaves behind."""
+
 ORDERS_MAX = 8
 """So many orders may lie with a zygote, which follows one after the other; a socket has no room for hundreds."""
 
@@ -73,8 +79,8 @@ class ZygoteNursery:
         become_subreaper()
 
     async def start(self, order: Order) -> Running:
-        """Fork an actor; if the zygote dies just then, by the spare."""
-        while True:
+        """Fork an actor; if the zygote dies just then, by the spare. StartError if none survives it."""
+        for _ in range(LOSSES_MAX):
             async with self._choosing:  # or two who start at once would each load one
                 zygote = await self._living()
             self._numbers += 1
@@ -82,6 +88,7 @@ class ZygoteNursery:
                 return await zygote.fork(msgspec.structs.replace(order, number=self._numbers))
             except _ZygoteGoneError:
                 continue
+        raise StartError("a process", f"{LOSSES_MAX} zygotes died or hung of it, one after the other")
 
     async def close(self) -> None:
         """Let everybody go and wait for all of them together, kill who does not leave in time, and end the zygotes."""
@@ -233,6 +240,9 @@ class _Zygote:
             log.warning("zygote.hung", pid=self.pid)
             self._kill()
             return await starting.running
+        except asyncio.CancelledError:
+            starting.running.cancel()  # whoever begins after all is let go
+            raise
 
     async def close(self) -> None:
         """Let it go; returns when it has ended. Whoever of its children should still be there is ours then."""
@@ -325,6 +335,17 @@ class _Zygote:
             starting.fail(StartError(f"process {pid}", f"{error.strerror}: raise the limit of open files"))
         else:
             self._children[number] = starting.begin(pid, pidfd)
+            self._loop.add_reader(pidfd, self._expect_report, number, pidfd)
+
+    def _expect_report(self, number: int, pidfd: int) -> None:
+        """A child has ended, and only the zygote can say how: one that does not is hung, and its children are ours."""
+        self._loop.remove_reader(pidfd)
+        self._loop.call_later(REPORT_SECONDS, self._miss_report, number)
+
+    def _miss_report(self, number: int) -> None:
+        if number in self._children and not self._ended.done():
+            log.warning("zygote.hung", pid=self.pid)
+            self._kill()
 
     def _lose(self) -> None:
         """Nobody has told it to end, but it does, or has."""

@@ -80,6 +80,7 @@ class Running:
     def has_ended(self, exit_: Exit) -> None:
         """For whoever reaps: say how it ended."""
         if not self._exit.done():
+            self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._custody.release(self.pid)
             self.let_go()

@@ -18,12 +18,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
 from bus.server.process import birth, signal_process
 from supervisors.processes.child import be_actor, look_in
+from supervisors.processes.exits import Unheard, leave
 from supervisors.processes.fitness import connections, unfit_for_fork
 from supervisors.processes.fresh import become_fresh
 from supervisors.processes.kin import (
@@ -53,6 +54,11 @@ LOOK_SECONDS = 0.1
 """How often a zygote that has outlived its supervisor looks for those who are no children of its."""
 
 
+class _Child(NamedTuple):
+    order: Order
+    began: float
+
+
 class Zygote:
     """Forks and reaps."""
 
@@ -60,8 +66,8 @@ class Zygote:
         self._orders = orders
         self._company = company
         self._be = be
-        self._children: dict[int, int] = {}
-        self._ended: list[Ended] = []
+        self._children: dict[int, _Child] = {}
+        self._ended: list[tuple[int, _Child, Ended]] = []
         self._report_at = 0.0
         self._unkillable: set[int] = set()
         self._woken, self._waking = os.pipe()
@@ -111,10 +117,13 @@ class Zygote:
         return bool(ready)
 
     def _sleep(self, seconds: float | None, others: list[int]) -> list[int]:
-        ready, _, _ = select.select([self._woken, *others], [], [], seconds)
+        poll = select.poll()
+        for each in (self._woken, *others):
+            poll.register(each, select.POLLIN)
+        ready = {each for each, _ in poll.poll(None if seconds is None else seconds * 1000)}
         if self._woken in ready:
             os.read(self._woken, PACKET_BYTES_MAX)
-        return [each for each in ready if each != self._woken]
+        return [each for each in others if each in ready]
 
     def _hear(self) -> tuple[bytes, list[int]]:
         """The next order; an empty one is the end, which is an error where a killed supervisor left reports unread."""
@@ -136,7 +145,7 @@ class Zygote:
         if pid == 0:
             self._begin(order, tether)
         os.close(tether)  # or the line would not end with the process
-        self._children[pid] = order.number
+        self._children[pid] = _Child(order, time.monotonic())
         # Not reaped yet, so the number is still that process's: whoever has the pidfd can mean no other.
         pidfd = os.pidfd_open(pid)
         self._report(Started(number=order.number, pid=pid), pidfd)
@@ -174,9 +183,23 @@ class Zygote:
         if strangers and time.monotonic() < self._report_at:
             return
         self._unkillable |= strangers
-        for ended in self._ended:
-            self._report(msgspec.structs.replace(ended, left=tuple(sorted(strangers))))
+        for pid, child, ended in self._ended:
+            if not self._report(msgspec.structs.replace(ended, left=tuple(sorted(strangers)))):
+                self._leave(pid, child, ended)
         self._ended.clear()
+
+    def _leave(self, pid: int, child: _Child, ended: Ended) -> None:
+        order, lived = child.order, time.monotonic() - child.began
+        unheard = Unheard(
+            machine=order.machine,
+            actor=order.actor,
+            log=order.log,
+            pid=pid,
+            code=ended.code,
+            lived_seconds=lived,
+            resources=ended.resources,
+        )
+        leave(self._company, unheard)
 
     def _reap(self) -> None:
         with suppress(ChildProcessError):  # there are none
@@ -185,18 +208,21 @@ class Zygote:
 
     def _bury(self, pid: int, status: int, used: resource.struct_rusage) -> None:
         self._unkillable.discard(pid)
-        number = self._children.pop(pid, None)
-        if number is not None:
+        child = self._children.pop(pid, None)
+        if child is not None:
             if not self._ended:
                 self._report_at = time.monotonic() + KILL_SECONDS
             code = os.waitstatus_to_exitcode(status)
-            self._ended.append(Ended(number=number, code=code, resources=resources_of(used)))
+            ended = Ended(number=child.order.number, code=code, resources=resources_of(used))
+            self._ended.append((pid, child, ended))
 
-    def _report(self, report: Report, *descriptors: int) -> None:
+    def _report(self, report: Report, *descriptors: int) -> bool:
+        """Whether anybody listens; the end of the socket is seen where it is read."""
         try:
             socket.send_fds(self._orders, [msgspec.json.encode(report)], list(descriptors))
         except OSError:
-            return  # nobody listens any more; the end of the socket is seen where it is read
+            return False
+        return True
 
 
 def main() -> None:

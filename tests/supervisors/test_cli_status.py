@@ -2,6 +2,8 @@
 
 import msgspec
 
+from actors.thinking.effects import Purpose
+from actors.thinking.troubles import question_about
 from bus.asks import Ask
 from bus.bus import Bus
 from protocol.codec import encode
@@ -103,6 +105,17 @@ async def test_an_open_ask_needs_a_person(person: Person, project_bus: Bus) -> N
     await project_bus.asks.put(Ask(id="pm.main.7.0", question="which one?", asked_at=AT))
 
     assert (await person.supervisor("status")).code == 5
+
+
+async def test_a_budget_that_is_used_up_goes_before_other_asks(person: Person, project_bus: Bus) -> None:
+    await open_company(project_bus)
+    await project_bus.asks.put(Ask(id="pm.main.7.0", question="which one?", asked_at=AT))
+    question = question_about("DayBudgetError", "100 $ are spent", "", Purpose(role="coder", state="CODING"))
+    assert question is not None
+    ask = Ask(id="coder.s-1.1.4.0", question=question.text, choices=tuple(question.choices), asked_at=AT)
+    await project_bus.asks.put(ask)
+
+    assert (await person.supervisor("status")).code == 6
 
 
 async def test_a_root_that_gave_up_needs_a_person(person: Person, project_bus: Bus) -> None:

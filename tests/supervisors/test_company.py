@@ -158,8 +158,14 @@ async def test_when_the_supervisor_is_killed_everybody_finishes_what_is_in_hand_
         await office.reaches("s-1.1", "DONE")
         offences = await office.offences()
         pids_after = await office.pids()
+        exits = {name: (await office.exits(name))[0] for name in ("pm", "architect", "coder-1")}
     await owner.stop()
 
+    for name, ended in exits.items():
+        assert (ended.pid, ended.way) == (pids[name], "asked")
+        assert ended.lived_seconds > 0
+        assert ended.memory_bytes_max > 0
+        assert "exit" in ended.said
     (effect,) = (line.split()[0] for line in paid)
     assert ("finished", effect) in done
     assert [line.split()[0] for line in owner.outside.lines("payments")].count(effect) == 1
@@ -463,6 +469,73 @@ async def test_up_in_the_background_says_when_the_company_gives_up_before_it_is_
 
     assert (done.code, status.code) == (5, 5), done.err
     assert "the company has stopped itself and waits for you: bus answer supervisor." in done.err
+
+
+DEADLY = """
+import os, signal
+
+if open("/proc/self/comm").read().startswith("(zygote"):
+    os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGKILL))
+from tests.supervisors.company_parts import PM as PART
+"""
+
+
+async def test_a_part_of_which_every_process_dies_before_it_begins_counts_as_failing(owner: Owner) -> None:
+    (owner.folder / "deadly.py").write_text(DEADLY)
+    owner.settings(STRICT.replace("tests.supervisors.company_parts:PM", "deadly:PART"))
+
+    done = await owner.supervisor("up", "--detach")
+    await owner.stop()
+
+    assert done.code == 5, done.err
+    assert "the company has stopped itself and waits for you" in done.err
+    assert owner.processes() == []
+
+
+async def test_where_the_company_gives_up_no_session_is_told_that_a_person_has_closed_it(owner: Owner) -> None:
+    owner.settings(STRICT)
+    await owner.up()
+    async with owner.office() as office:
+        owner.set_model(is_up=False)
+        await office.order("s-1")
+        await office.reaches("s-1.1", "SUSPEND")
+        pids = await office.pids()
+        os.kill(pids["pm"], signal.SIGKILL)
+        ask = await office.asked("gave-up")
+        stayed = await office.state("s-1.1")
+
+        owner.set_model()
+        await owner.bus("answer", ask, "start again")
+        await office.again("coder-1", pids["coder-1"])
+        restored = await owner.supervisor("restore")
+    await owner.stop()
+
+    assert stayed == "SUSPEND"
+    assert restored.out == "coder-1: s-1.1 returned to PLANNING, 1 effect repeated\n", restored.err
+
+
+async def test_ctrl_c_while_the_broker_starts_leaves_none(owner: Owner) -> None:
+    begun, go = owner.slow_server()
+    async with owner.running_supervisor("up") as command:
+        await until("a server that starts", begun.exists)
+
+        command.send(signal.SIGINT)
+        go.touch()
+        done = await command.end()
+
+    assert done.code == 130
+    assert owner.processes() == []
+
+
+async def test_a_company_that_was_told_not_to_hear_a_hangup_goes_on_when_the_terminal_is_closed(owner: Owner) -> None:
+    async with owner.running_shell("exec nohup supervisor up") as line:
+        await owner.until_it_runs()
+        line.send(signal.SIGHUP)
+        status = await owner.supervisor("status")
+        await owner.stop()
+        done = await line.end()
+
+    assert (status.code, done.code) == (0, 143), done.err  # 143: that is how `stop` tells it
 
 
 async def test_when_nothing_helps_a_person_is_asked_and_the_company_goes_on_with_the_answer(owner: Owner) -> None:

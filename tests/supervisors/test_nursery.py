@@ -217,6 +217,54 @@ async def test_a_zygote_that_hangs_is_killed_and_the_spare_takes_over(
     assert not first.is_gone
 
 
+async def test_whoever_ends_under_a_zygote_that_hangs_is_missed_and_reaped(
+    company: Company, zygotes: ZygoteNursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("supervisors.processes.nursery.REPORT_SECONDS", 0.3)
+    first, second = [await zygotes.start(company.order(f"coder-{number}")) for number in range(2)]
+    await ready(second)
+    os.kill(parent_of(first.pid), signal.SIGSTOP)
+
+    os.kill(first.pid, signal.SIGKILL)
+
+    async with asyncio.timeout(SECONDS_MAX):
+        assert (await first.wait()).code == -signal.SIGKILL
+    assert not second.is_gone
+
+
+DEADLY = """
+import os, signal
+
+os.register_at_fork(before=lambda: os.kill(os.getpid(), signal.SIGKILL))
+"""
+
+
+async def test_an_order_that_no_zygote_survives_is_given_up(company: Company) -> None:
+    (company.folder / "deadly.py").write_text(DEADLY)
+    with lock_of(company) as lock:
+        nursery = ZygoteNursery(soil_of(company, lock, modules=("deadly",)))
+        with pytest.raises(StartError, match="3 zygotes died"):
+            await nursery.start(company.order("coder-1"))
+        await nursery.close()
+
+
+async def test_who_begins_after_nobody_waits_for_it_any_more_leaves_again(
+    company: Company, zygotes: ZygoteNursery
+) -> None:
+    first = await zygotes.start(company.order("coder-1"))
+    os.kill(parent_of(first.pid), signal.SIGSTOP)
+    starting = asyncio.ensure_future(zygotes.start(company.order("coder-2")))
+    (zygote,) = [each for each in zygotes._custody.owners if isinstance(each, _Zygote) and each._children]
+    await until("it is asked for", lambda: bool(zygote._starting))
+
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    os.kill(zygote.pid, signal.SIGCONT)
+
+    await until("it has begun", lambda: not zygote._starting)
+    await until("it has left", lambda: zygotes._running == [first])
+
+
 async def test_a_spare_that_dies_while_it_stands_by_is_replaced_at_once(
     company: Company, zygotes: ZygoteNursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
