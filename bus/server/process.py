@@ -13,6 +13,7 @@ from pathlib import Path
 from bus.errors import ServerError, ServerStartError
 from bus.server.config import CONFIG, LOG
 from bus.server.files import POLL_SECONDS
+from bus.settings import without_secrets
 
 HOST = "127.0.0.1"
 ANSWER_SECONDS = 1.0
@@ -40,6 +41,7 @@ def spawn(binary: Path, folder: Path, lock: int) -> int:
             stderr=log,
             start_new_session=True,  # Ctrl-C in its starter's terminal is not meant for it
             pass_fds=(lock,),
+            env=without_secrets(os.environ),  # it needs no key, and outlives whoever has one
             umask=0o077,
         )
     _children[process.pid] = process

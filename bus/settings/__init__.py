@@ -6,7 +6,7 @@ nothing below reads the environment. `model` has every setting, `docs/settings.m
 
 from bus.settings.errors import Problem, SecretUnavailableError, SettingsError, StateFolderError
 from bus.settings.folders import find_root, make_state_folder, project_name, state_folder
-from bus.settings.hiding import environment_secrets, settings_secrets
+from bus.settings.hiding import environment_secrets, settings_secrets, without_secrets
 from bus.settings.loading import Loaded, load
 from bus.settings.model import Bus, Server, Settings, Tls
 from bus.settings.secret import SecretReference, SecretValue, resolve
@@ -33,4 +33,5 @@ __all__ = [
     "resolve",
     "settings_secrets",
     "state_folder",
+    "without_secrets",
 ]

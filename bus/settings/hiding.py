@@ -32,6 +32,11 @@ def environment_secrets(environ: Mapping[str, str]) -> set[str]:
     return found - {""}
 
 
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """What of an environment a program may have that needs none of our secrets."""
+    return {name: value for name, value in environ.items() if not environment_secrets({name: value})}
+
+
 def settings_secrets(loaded: Loaded, environ: Mapping[str, str]) -> set[str]:
     """The values of all secrets that the settings refer to; of a key file its whole text. Reads files and keyring."""
     return set(_referred(loaded, environ)) | set(_in_key_files(loaded))

@@ -32,6 +32,23 @@ async def test_a_command_needs_no_server_and_leaves_none_and_nothing_is_forgotte
     assert (again.code, again.data["status"]) == (0, "unchanged")
 
 
+def environment_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/environ").read_text()
+
+
+async def test_a_server_is_given_no_secret(loner: Person) -> None:
+    loner.environ |= {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "PROXY": "http://bob:p4ssword@host", "COLOUR": "red"}
+    async with loner.running("tail") as tail:
+        await tail.until_said("listening")
+        (server,) = loner.servers()
+        environ = environment_of(server)
+        await tail.end(signal.SIGINT)
+
+    assert "COLOUR=red" in environ
+    assert "sk-ant" not in environ
+    assert "p4ssword" not in environ
+
+
 async def test_commands_at_once_share_one_server(loner: Person) -> None:
     async with loner.running("tail") as tail:
         await tail.until_said("listening")
