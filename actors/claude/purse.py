@@ -38,6 +38,8 @@ from protocol.subjects import Role
 ANSWER_TOKENS_MIN = 512
 """What is left of a budget is used up when there is no room for an answer of so many tokens, or for so long a wait."""
 ANSWER_SECONDS_MIN = 10.0
+CLAMPS_MAX = 5
+"""How often a call is made smaller at once while others take what is left."""
 WAIT_SECONDS = 2.0
 """How long, about, to wait for what others hold before looking again."""
 COUNT_MARGIN = 1.02
@@ -148,21 +150,21 @@ class Purse:
         may take; what is held still then, nobody settles.
         """
         call = call_id(wanted.asked.id, self._world.incarnation, next(self._calls))
-        began, whole = self._world.elapsed(), wanted
+        began, whole, is_counted, clamps = self._world.elapsed(), wanted, False, 0
         while True:
             reserved = self._reserved(call, wanted)
             answer = await self._world.bus.ledger.reserve(reserved, self._ceilings)
             if not isinstance(answer, Refusal):
                 await self._tell(answer.crossed)
                 return Bill(answer.entry, wanted.max_tokens)
-            if wanted is whole:
+            if not is_counted:
                 # The prompt's size in bytes is far too much.
-                tokens = min(wanted.prompt_tokens_max, int(await wanted.count() * COUNT_MARGIN) + 1)
-                whole = wanted = msgspec.structs.replace(wanted, prompt_tokens_max=tokens)
+                tokens = min(whole.prompt_tokens_max, int(await whole.count() * COUNT_MARGIN) + 1)
+                whole, is_counted = msgspec.structs.replace(whole, prompt_tokens_max=tokens), True
             book = await self._world.bus.ledger.read()
             smaller = self._clamped(whole, reserved, book.room(reserved.scopes, self._ceilings))
-            if smaller is not None:
-                wanted = smaller
+            if smaller is not None and clamps < CLAMPS_MAX:
+                wanted, clamps = smaller, clamps + 1
                 continue
             in_time = self._world.elapsed() - began < whole.seconds
             empty = book.room(reserved.scopes, self._ceilings, heeds_holds=False)
@@ -172,6 +174,7 @@ class Purse:
                 raise ERRORS[answer.scope](answer.sentence, encode(refused).decode())
             log.info("budget.waiting", scope=answer.scope, name=answer.name, reason=answer.sentence)
             await self._world.sleep(WAIT_SECONDS * (0.5 + self._world.chance()))
+            wanted, clamps = whole, 0
 
     def _reserved(self, call: str, wanted: Wanted) -> Reserved:
         purpose, now = wanted.asked.purpose, self._world.now()
