@@ -11,9 +11,10 @@ import structlog
 from protocol.subjects import Subjects
 from tests.nats_server import NatsServer, start_cluster
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell starts what runs in its background so, and every command that a test interrupts would inherit it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's background and nohup have these ignored, and every command that a test signals to would inherit that.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 
 @pytest.fixture(scope="session")

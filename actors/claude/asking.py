@@ -58,6 +58,20 @@ class Reach(NamedTuple):
     profile: Callable[[Role], Profile]
 
 
+class _Trial:
+    """The tries of one turn."""
+
+    def __init__(self, limiter: Limiter, is_first: bool, began: float) -> None:
+        self.limiter = limiter
+        self.began = began
+        self.number = 0
+        self._is_first = is_first
+
+    async def turn(self) -> None:
+        """Return when it is its turn to call."""
+        await self.limiter.wait(is_first=self._is_first)
+
+
 class Asking:
     """Performs AskModel for the sessions of one process."""
 
@@ -75,8 +89,7 @@ class Asking:
         provider, profile = self._reach.provider(asked.purpose.role), self._reach.profile(asked.purpose.role)
         if before.conversation.model not in ("", profile.model):
             raise ModelChangedError(f"the model is {profile.model} now, and was {before.conversation.model}")
-        limiter = Limiter(self._world, provider.url)
-        began, tries = self._world.elapsed(), 0
+        trial = _Trial(Limiter(self._world, provider.url), asked.opening is not None, self._world.elapsed())
 
         def request(max_tokens: int) -> dict[str, Any]:
             return request_of(before.conversation, asked.says, profile, asked.after, max_tokens)
@@ -94,34 +107,40 @@ class Asking:
             count=count,
         )
         while True:
-            tries += 1
-            await limiter.wait(is_first=asked.opening is not None)
-            left = max(self._patience.total_seconds - (self._world.elapsed() - began), SECONDS_MIN)
+            trial.number += 1
+            await trial.turn()
+            left = max(self._patience.total_seconds - (self._world.elapsed() - trial.began), SECONDS_MIN)
             try:
-                heard = await self._call(provider, request, msgspec.structs.replace(wanted, seconds=left))
+                heard = await self._call(provider, request, msgspec.structs.replace(wanted, seconds=left), trial)
             except TroubleError as error:
-                await self._bear(error.trouble, limiter, tries, self._world.elapsed() - began)
+                await self._bear(error.trouble, trial)
             else:
-                answer = self._answer(asked, heard, profile.model, before.position, tries)
+                answer = self._answer(asked, heard, profile.model, before.position, trial.number)
                 self._transcripts.heard(asked, before, answer)
                 return answer
 
-    async def _call(self, provider: Provider, request: Callable[[int], dict[str, Any]], wanted: Wanted) -> Heard:
+    async def _call(
+        self, provider: Provider, request: Callable[[int], dict[str, Any]], wanted: Wanted, trial: _Trial
+    ) -> Heard:
         """One call, with what it costs held before and settled after it, however it ends."""
         async with self._purse.paying(wanted) as bill:
+            if bill.waited_seconds:
+                trial.began += bill.waited_seconds  # that was no fault of the provider's
+                await trial.turn()  # it may have asked for less meanwhile
             heard = await self._caller.call(provider, request(bill.max_tokens), bill.seconds)
             bill.usage, bill.outcome, bill.miss_reason = heard.usage, heard.stop_reason, heard.miss_reason
             return heard
 
-    async def _bear(self, trouble: Trouble, limiter: Limiter, tries: int, elapsed: float) -> None:
+    async def _bear(self, trouble: Trouble, trial: _Trial) -> None:
         """Return when the call is to be tried again; raise what becomes of it otherwise."""
+        tries, elapsed = trial.number, self._world.elapsed() - trial.began
         log.warning("model.trouble", kind=trouble.kind, said=trouble.said, request=trouble.request, tries=tries)
         if trouble.error is not None:
             raise trouble.error(str(trouble))
         if trouble.kind == "rate_limited":
             told = trouble.retry_after_seconds
             seconds = DEFAULT_RETRY_AFTER_SECONDS if told is None else told
-            await limiter.slow_down(min(max(seconds, 0.0), self._patience.retry_after_seconds_max))
+            await trial.limiter.slow_down(min(max(seconds, 0.0), self._patience.retry_after_seconds_max))
         pause = pause_after(self._patience, trouble, tries, elapsed, self._world.chance())
         if pause is None:
             raise ServiceUnavailableError(SERVICE, f"{trouble} (tried {tries} times in {elapsed:.0f} s)")

@@ -17,6 +17,7 @@ from actors.thinking.errors import DayBudgetError, SpecBudgetError, StoryBudgetE
 from actors.thinking.troubles import Refused, Transient, Trouble
 from bus.ledger import (
     Amount,
+    Book,
     Ceilings,
     Crossed,
     PriceTable,
@@ -68,9 +69,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class Bill:
     """A call that may be made: how much it may say, how long it may take, and at its end what it was."""
 
-    def __init__(self, reserved: Reserved, max_tokens: int) -> None:
+    def __init__(self, reserved: Reserved, max_tokens: int, waited_seconds: float) -> None:
         self.reserved = reserved
         self.max_tokens = max_tokens
+        self.waited_seconds = waited_seconds
         self.seconds = reserved.hold.milliseconds / 1000
         self.usage = Usage()
         self.estimated = False
@@ -127,10 +129,11 @@ class Purse:
         scope: Scope = "day" if effect.scope == "day" else "spec" if effect.scope == "spec" else "story"
         name = effect.name or now.date().isoformat()
         by_now = (await self._world.bus.ledger.read()).account(scope, name).raised
-        if effect.once or by_now == effect.raised:
-            from_here = "/".join(str(number) for _, number in effect.raised.measured())
+        if effect.once or effect.raised in (None, by_now):
+            from_here = "/".join(str(number) for _, number in by_now.measured())
+            is_alone = effect.once or effect.raised is None
             raised = Raised(
-                id=effect.id if effect.once else f"{scope}/{name}/from/{from_here}",
+                id=effect.id if is_alone else f"{scope}/{name}/from/{from_here}",
                 scope=scope,
                 name=name,
                 by="the person's answer",
@@ -146,35 +149,36 @@ class Purse:
     async def _hold(self, wanted: Wanted) -> Bill:
         """Hold what is wanted, or as much of it as there is room for.
 
-        What others hold is not spent: as long as that alone is in the way, it is waited for, but no longer than a call
-        may take; what is held still then, nobody settles.
+        What others hold is not spent: as long as that is most of what is in the way, it is waited for, but no longer
+        than a call may take; what is held still then, nobody settles.
         """
         call = call_id(wanted.asked.id, self._world.incarnation, next(self._calls))
-        began, whole, is_counted, clamps = self._world.elapsed(), wanted, False, 0
+        began, whole, is_counted, clamps, waited = self._world.elapsed(), wanted, False, 0, 0.0
         while True:
             reserved = self._reserved(call, wanted)
             answer = await self._world.bus.ledger.reserve(reserved, self._ceilings)
             if not isinstance(answer, Refusal):
                 await self._tell(answer.crossed)
-                return Bill(answer.entry, wanted.max_tokens)
+                return Bill(answer.entry, wanted.max_tokens, waited)
             if not is_counted:
                 # The prompt's size in bytes is far too much.
                 tokens = min(whole.prompt_tokens_max, int(await whole.count() * COUNT_MARGIN) + 1)
-                whole, is_counted = msgspec.structs.replace(whole, prompt_tokens_max=tokens), True
-            book = await self._world.bus.ledger.read()
-            smaller = self._clamped(whole, reserved, book.room(reserved.scopes, self._ceilings))
-            if smaller is not None and clamps < CLAMPS_MAX:
-                wanted, clamps = smaller, clamps + 1
+                whole = wanted = msgspec.structs.replace(whole, prompt_tokens_max=tokens)
+                is_counted = True
                 continue
-            in_time = self._world.elapsed() - began < whole.seconds
-            empty = book.room(reserved.scopes, self._ceilings, heeds_holds=False)
-            if not in_time or self._clamped(whole, reserved, empty) is None:
-                raised = book.account(answer.scope, answer.name).raised
-                refused = Refused(scope=answer.scope, name=answer.name, raised=raised)
+            book, in_time = await self._world.bus.ledger.read(), self._world.elapsed() - began < whole.seconds
+            at_most = self._clamped(whole, reserved, book.room(reserved.scopes, self._ceilings, heeds_holds=False))
+            now = self._clamped(whole, reserved, book.room(reserved.scopes, self._ceilings))
+            if now is not None and clamps < CLAMPS_MAX and (not in_time or _is_worth_it(now, at_most)):
+                wanted, clamps = now, clamps + 1
+                continue
+            if at_most is None or not in_time:
+                refused = Refused(scope=answer.scope, name=answer.name, raised=_raised(book, answer))
                 raise ERRORS[answer.scope](answer.sentence, encode(refused).decode())
-            log.info("budget.waiting", scope=answer.scope, name=answer.name, reason=answer.sentence)
+            if not waited:
+                log.info("budget.waiting", scope=answer.scope, name=answer.name, reason=answer.sentence)
             await self._world.sleep(WAIT_SECONDS * (0.5 + self._world.chance()))
-            wanted, clamps = whole, 0
+            wanted, clamps, waited = whole, 0, self._world.elapsed() - began
 
     def _reserved(self, call: str, wanted: Wanted) -> Reserved:
         purpose, now = wanted.asked.purpose, self._world.now()
@@ -263,6 +267,15 @@ class Purse:
             payload=payload,
             sent_at=now,
         )
+
+
+def _is_worth_it(now: Wanted, at_most: Wanted | None) -> bool:
+    """Whether a call is not much smaller than it could be if nobody held anything."""
+    return at_most is None or (2 * now.max_tokens >= at_most.max_tokens and 2 * now.seconds >= at_most.seconds)
+
+
+def _raised(book: Book, refusal: Refusal) -> Amount:
+    return book.account(refusal.scope, refusal.name).raised
 
 
 def _estimate(bill: Bill, trouble: Trouble, wanted: Wanted) -> None:

@@ -4,7 +4,7 @@ import msgspec
 
 from actors.core.effects import Effect
 from actors.core.results import Result
-from bus.ledger.amounts import NOTHING, Amount, Usage
+from bus.ledger.amounts import Amount, Usage
 from protocol.subjects import Role
 
 
@@ -60,14 +60,15 @@ class RunTool(Effect, frozen=True, kw_only=True):
 class RaiseBudget(Effect, frozen=True, kw_only=True):
     """A person's word that an account may have its ceiling once more, or one call whatever it costs.
 
-    `raised` is what had been added to it by the time of the refusal: several who ask about the same raise it once.
+    `raised` is what had been added to it by the time of the refusal, so that several who ask about the same raise it
+    once; None where nobody knows any more.
     """
 
     reaches_outside = False
 
     scope: str
     name: str
-    raised: Amount = NOTHING
+    raised: Amount | None = None
     once: bool = False
 
 

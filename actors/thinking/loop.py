@@ -96,8 +96,8 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The call that ended the work: whoever goes on with the conversation answers it first."""
     traces: tuple[Trace, ...] = ()
     parked: AskModel | None = None
-    """What was asked and has no answer: it is asked again once a person has settled what is in its way, and said first
-    by whoever goes on with the conversation in another way."""
+    """What was asked and has no answer yet: it is asked again once a person has settled what is in its way, and said
+    first by whoever goes on with the conversation in another way."""
     question: Question | None = None
 
 
@@ -195,7 +195,7 @@ def _without_debts(loop: Loop) -> Loop:
 
 def _begin(loop: Loop, opening: Opening, texts: tuple[str, ...]) -> Move:
     says = render(_place(loop.purpose), *map(text_block, texts))
-    return Move(loop, (AskModel(purpose=loop.purpose, says=says, opening=opening),))
+    return _asking(loop, AskModel(purpose=loop.purpose, says=says, opening=opening))
 
 
 def _place(purpose: Purpose) -> Block:
@@ -210,8 +210,17 @@ def _place(purpose: Purpose) -> Block:
 def take(  # noqa: PLR0911 -- one for each thing that can happen
     loop: Loop, rules: Rules, event: Event[Any, Any]
 ) -> Move | None:
-    """The move that an event leads to; None if it is none of the loop's."""
+    """The move that an event leads to; None if it is none of the loop's.
+
+    What nobody waits for any more, because the work was left before it ended, leads to nothing.
+    """
     match event:
+        case Finished(of=AskModel() as asked) | Failed(of=AskModel() as asked) if _plain(asked) != loop.parked:
+            return Move(loop)
+        case Finished(of=RunTool(call=call)) | Failed(of=RunTool(call=call)) if call.id not in loop.running:
+            return Move(loop)
+        case Finished(of=RaiseBudget()) if loop.question is None:
+            return Move(loop)
         case Finished(of=AskModel() as asked, result=ModelAnswered() as answer):
             return _heard(loop, rules, asked, answer, event.effect)
         case Finished(of=RunTool(call=call), result=ToolRan() as ran):
@@ -235,6 +244,7 @@ def _heard(loop: Loop, rules: Rules, asked: AskModel, answer: ModelAnswered, eff
         loop,
         conversation=asked.conversation or effect,
         position=answer.position,
+        parked=None,
         turns=loop.turns + 1,
         tokens=answer.usage.prompt_tokens + answer.usage.output_tokens,
     )
@@ -261,15 +271,15 @@ def _unkept(loop: Loop, rules: Rules, asked: AskModel, answer: ModelAnswered) ->
     match answer.stop_reason:
         case "max_tokens" if loop.cuts < CUTS_MAX:
             room = 2 * max(answer.usage.output_tokens, asked.max_tokens, 1)
-            return Move(replace(loop, cuts=loop.cuts + 1), (replace(again, max_tokens=room),))
+            return _asking(replace(loop, cuts=loop.cuts + 1), replace(again, max_tokens=room))
         case reason if reason == TOO_LONG and loop.cuts < CUTS_MAX:
             says = render(*blocks_of(asked.says), text_block(SMALLER))
-            return Move(replace(loop, cuts=loop.cuts + 1), (replace(again, says=says),))
+            return _asking(replace(loop, cuts=loop.cuts + 1), replace(again, says=says))
         case reason if reason in ("max_tokens", TOO_LONG):
             return _cut_too_often(loop, again, loop.cuts + 1)
         case "refusal":
             failure = Broken(error="ContentRefusedError", reason=f"the model refused: {answer.detail or 'no reason'}")
-            return _failed(loop, again, failure)
+            return _failed(replace(loop, parked=again), again, failure)
         case reason:
             return _overflow(replace(loop, parked=again), f"its conversation does not fit any more ({reason})")
 
@@ -392,7 +402,6 @@ def _overflow(loop: Loop, reason: str) -> Move:
 def _failed(loop: Loop, asked: AskModel, failure: AnyFailure) -> Move:
     error = failure.error if isinstance(failure, Broken) else type(failure).__name__
     evidence = failure.evidence if isinstance(failure, Broken) else ""
-    loop = replace(loop, parked=_plain(asked))
     if error in CANNOT_GO_ON:
         return _overflow(loop, failure.reason)
     if error == STORY_BUDGET:
@@ -409,7 +418,6 @@ def _failed(loop: Loop, asked: AskModel, failure: AnyFailure) -> Move:
 def _settled(loop: Loop, question: Question, answer: str) -> Move:
     """A person has said what now; what is none of the choices is taken as a wish to try again."""
     way = question.choices.get(answer, "again")
-    loop = replace(loop, question=None)
     match way:
         case "again":
             return _ask_again(loop)
@@ -418,15 +426,19 @@ def _settled(loop: Loop, question: Question, answer: str) -> Move:
             more = RaiseBudget(scope=question.scope, name=question.name, raised=question.raised, once=once)
             return Move(loop, (more,))
         case "exhausted":
-            return Move(loop, (), Exhausted("budget", f"a person says: {answer}"))
+            return Move(replace(loop, question=None), (), Exhausted("budget", f"a person says: {answer}"))
         case _:
             reason = f"a person has given it up: {question.text}"
-            return Move(loop, (), Stopped(Cause(kind="abandoned", reason=reason)))
+            return Move(replace(loop, question=None), (), Stopped(Cause(kind="abandoned", reason=reason)))
 
 
 def _ask_again(loop: Loop) -> Move:
     assert loop.parked is not None
-    return Move(replace(loop, parked=None), (loop.parked,))
+    return _asking(replace(loop, question=None), loop.parked)
+
+
+def _asking(loop: Loop, asked: AskModel) -> Move:
+    return Move(replace(loop, parked=asked), (asked,))
 
 
 def _ask(loop: Loop, says: str, opening: Opening | None = None) -> Move:
@@ -438,7 +450,7 @@ def _ask(loop: Loop, says: str, opening: Opening | None = None) -> Move:
         position=loop.position,
         after=loop.message,
     )
-    return Move(loop, (ask,))
+    return _asking(loop, ask)
 
 
 def _plain(asked: AskModel) -> AskModel:

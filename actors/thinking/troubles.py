@@ -25,7 +25,7 @@ from actors.thinking.errors import (
     SpendLimitError,
     StoryBudgetError,
 )
-from bus.ledger.amounts import NOTHING, Amount, Usage
+from bus.ledger.amounts import Amount, Usage
 
 Transient = Literal[
     "rate_limited", "overloaded", "server_error", "unreachable", "timed_out", "stalled", "cut", "malformed"
@@ -109,7 +109,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     choices: dict[str, str]
     scope: str = ""
     name: str = ""
-    raised: Amount = NOTHING
+    raised: Amount | None = None
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,8 +123,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 _AGAIN = {"try again": "again", "give up": "stop"}
 BUDGET_CHOICES = {"raise": "raise", "continue once": "once", "pivot": "exhausted", "abandon": "stop"}
 
-SPEC_BUDGET = SpecBudgetError.__name__
-_OF_BUDGETS = {SPEC_BUDGET: "spec", DayBudgetError.__name__: "day"}
+_OF_BUDGETS = {SpecBudgetError.__name__: "spec", DayBudgetError.__name__: "day"}
 _TEXTS: Mapping[str, tuple[str, str]] = {
     "MissingKeyError": (
         "There is no key for the model provider. Set one, then say `try again`.",
@@ -177,10 +176,16 @@ def question_about(error: str, reason: str, evidence: str, purpose: Purpose) -> 
     asked = Question(text=f"{text} ({whose})", context=f"{reason}\n{context}", choices=_AGAIN)
     if error not in _OF_BUDGETS:
         return asked
-    try:
-        refused = _refused.decode(evidence)
-    except msgspec.DecodeError:  # its name is somebody's secret, say
-        refused = Refused(scope=_OF_BUDGETS[error], name=purpose.spec if error == SPEC_BUDGET else "", raised=NOTHING)
+    scope, refused = _OF_BUDGETS[error], _refused_in(evidence)
+    name = purpose.spec if scope == "spec" else refused.name if refused else ""
     return msgspec.structs.replace(
-        asked, choices=BUDGET_CHOICES, scope=refused.scope, name=refused.name, raised=refused.raised
+        asked, choices=BUDGET_CHOICES, scope=scope, name=name, raised=refused.raised if refused else None
     )
+
+
+def _refused_in(evidence: str) -> Refused | None:
+    """What is still in the evidence: secrets are taken out of it, and a spec can be called like one."""
+    try:
+        return _refused.decode(evidence)
+    except msgspec.DecodeError:
+        return None

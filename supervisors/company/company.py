@@ -40,7 +40,7 @@ from supervisors.core.standing import STANDING, Standing
 from supervisors.core.tree import Closed, GaveUp, StartChild, StopChild, Tree, TreeAct, Wake
 from supervisors.core.watch import Counters
 from supervisors.office import Office
-from supervisors.processes.exits import take
+from supervisors.processes.exits import forget, read
 
 log = structlog.get_logger()
 
@@ -128,9 +128,10 @@ class Company:
         self._counters = await asyncio.to_thread(self._place.read_counters)
         await withdraw_earlier(self._bus)
         self._tree = trees.plant(plan_of(self._settings, await self._desk.open()), self._counters)
-        for unheard in await asyncio.to_thread(take, self._place.folder):
+        for unheard in await asyncio.to_thread(read, self._place.folder):
             child = Child(name=Path(unheard.log).stem, runs=unheard.machine, actor=unheard.actor)
             self._tell_of(child, death_unheard_of(unheard))
+        await asyncio.to_thread(forget, self._place.folder)
 
     async def run(self) -> Outcome:
         """Be the company until nobody runs any more."""

@@ -38,7 +38,7 @@ def tail_of(path: Path, start: int = 0) -> str:
         with path.open("rb") as file:
             file.seek(max(start, _size(path) - TAIL_BYTES))
             return file.read(TAIL_BYTES).decode(errors="backslashreplace")
-    except OSError:
+    except (OSError, ValueError):  # a name that no file can have
         return ""
 
 

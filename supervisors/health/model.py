@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from actors.claude.probe import check
 from actors.claude.providers import Provider, profile_of, provider_of, url_of
 from actors.finding import PARTS
-from actors.thinking.errors import MissingKeyError
+from actors.thinking.errors import KeyRefusedError, MissingKeyError
 from bus.bus import Bus
 from bus.settings import Loaded
 from protocol.subjects import Role
@@ -44,7 +44,7 @@ def _are_wanted(loaded: Loaded) -> bool:
 def _provider(role: Role, loaded: Loaded, environ: Mapping[str, str]) -> Provider:
     try:
         return provider_of(role, loaded, environ)
-    except MissingKeyError:
+    except (MissingKeyError, KeyRefusedError):
         # Whoever calls asks a person for it; whether the API is there can be found without one.
         return Provider(url=url_of(role, loaded), key="")
 

@@ -1,6 +1,6 @@
 """Exits that nobody heard of: a zygote that has outlived its supervisor leaves them for the next one to tell.
 
-What both a supervisor and its zygote died of, nobody can write down.
+Only for its own children: of those whose zygote had died before, or dies with the supervisor, nobody can.
 """
 
 import os
@@ -40,18 +40,23 @@ def leave(company: str, unheard: Unheard) -> None:
             os.close(file)
 
 
-def take(folder: Path) -> list[Unheard]:
-    """What an earlier company's zygotes have left in the supervisor's folder, once."""
+def read(folder: Path) -> list[Unheard]:
+    """What an earlier company's zygotes have left in the supervisor's folder."""
     found = []
     try:
         lines = _file(folder).read_bytes().splitlines()
     except OSError:
         return []
     for line in lines:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             found.append(_decoder.decode(line))
-    _file(folder).unlink(missing_ok=True)
     return found
+
+
+def forget(folder: Path) -> None:
+    """All of it is told."""
+    with suppress(OSError):
+        _file(folder).unlink(missing_ok=True)
 
 
 def _file(folder: Path) -> Path:

@@ -241,8 +241,9 @@ class _Zygote:
             self._kill()
             return await starting.running
         except asyncio.CancelledError:
-            starting.running.cancel()  # whoever begins after all is let go
-            raise
+            if not starting.running.cancel() and starting.running.exception() is None:
+                starting.running.result().let_go()  # it has begun just now
+            raise  # whoever begins after all is let go
 
     async def close(self) -> None:
         """Let it go; returns when it has ended. Whoever of its children should still be there is ours then."""
@@ -343,6 +344,8 @@ class _Zygote:
         self._loop.call_later(REPORT_SECONDS, self._miss_report, number)
 
     def _miss_report(self, number: int) -> None:
+        while self._hear():  # it may have been us who stood still
+            continue
         if number in self._children and not self._ended.done():
             log.warning("zygote.hung", pid=self.pid)
             self._kill()

@@ -89,6 +89,7 @@ class PuppetCompany:
         )
         world = RealWorld(self.bus)
         self.company = Company(self._settings, world, Office(world), self.place, self._make_life, audience=self._eyes)
+        await self.company.prepare()
         self.ended = asyncio.ensure_future(self.company.run())
         try:
             yield self

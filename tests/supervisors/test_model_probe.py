@@ -60,10 +60,14 @@ async def test_what_is_transient_is(fault: Fault, words: str) -> None:
             await check(Provider(url=rehearsal.url, key="key"), MODEL, 0.5)
 
 
-async def test_who_has_no_key_learns_whether_the_api_is_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["", "two words", "two\nlines", "umläut"])
+async def test_who_has_no_key_or_none_that_can_be_sent_learns_whether_the_api_is_there(
+    tmp_path: Path, key: str
+) -> None:
     async with Rehearsal(()) as rehearsal:
+        environ = {"CALLBOARD_ANTHROPIC_API_KEY": key} if key else {}
         text = f'health.model = "always"\nmodel.base_url = "{rehearsal.url}"'
-        (probe,) = model_probes(settings(tmp_path, text, {}), {})
+        (probe,) = model_probes(settings(tmp_path, text, environ), environ)
         await probe.check(None)  # type: ignore[arg-type]  # it needs no bus
 
         assert [call.status for call in rehearsal.calls] == [401]

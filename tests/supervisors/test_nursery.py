@@ -18,6 +18,7 @@ from actors.exits import ActorExit
 from protocol.subjects import Subjects
 from supervisors.errors import StartError
 from supervisors.processes.custody import Custody
+from supervisors.processes.exits import EXITS, Unheard, forget, leave, read
 from supervisors.processes.kin import children, company_of
 from supervisors.processes.nursery import Soil, ZygoteNursery, _Zygote
 from supervisors.processes.orders import Loaded, Order
@@ -480,3 +481,16 @@ def sockets() -> set[str]:
     """The sockets that this process has open."""
     links = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
     return {name for each in links if (name := str(each.readlink())).startswith("socket:")}
+
+
+def test_what_was_written_down_of_exits_is_read_whatever_else_stands_there(tmp_path: Path) -> None:
+    unheard = Unheard(machine="coder", actor="coder-1", log="coder-1.log", pid=7, code=-9, lived_seconds=1.5)
+    leave(str(tmp_path / "actors.lock"), unheard)
+    with (tmp_path / EXITS).open("ab") as file:
+        file.write(b"[" * 100_000 + b'\nno json\n{"machine": 7}\n\xff\n')
+    leave(str(tmp_path / "actors.lock"), unheard)
+
+    assert read(tmp_path) == [unheard, unheard]
+    forget(tmp_path)
+    forget(tmp_path)
+    assert read(tmp_path) == []

@@ -136,7 +136,7 @@ async def test_what_was_heard_before_the_time_was_up_is_counted() -> None:
     stall = Fault(kind="stall", after_events=40)
     limits = CallLimits(connect_seconds=2.0, stall_seconds=60.0)
     async with Rehearsal([Cue(says=LONG)], [stall]) as rehearsal, claude(rehearsal.url, limits) as call:
-        trouble = await call(seconds=0.5, max_tokens=6000)
+        trouble = await call(seconds=3.0, max_tokens=6000)
 
     assert isinstance(trouble, Trouble)
     assert (trouble.kind, trouble.reached) == ("timed_out", True)

@@ -54,6 +54,18 @@ OPENING = Opening(system=("You code.",), tools="[]")
 RULES = Rules(ends_with=("done",), tools=("read", "list", "edit"), reading=("read", "list"), turns_max=10)
 
 
+def an_answer(asked: AskModel, blocks: list[dict[str, Any]], reason: str, tokens: int = 100) -> ModelAnswered:
+    return ModelAnswered(
+        conversation=asked.conversation or asked.id,
+        position=7,
+        message=f"msg {asked.id}",
+        model="claude",
+        stop_reason=reason,
+        content=json.dumps(blocks),
+        usage=Usage(input_tokens=tokens, output_tokens=10),
+    )
+
+
 class Performance:
     """A loop with somebody who answers for the model, the tools and the person."""
 
@@ -99,16 +111,7 @@ class Performance:
             {"type": "tool_use", "id": f"{asked.id}-{n}", "name": name, "input": given}
             for n, (name, given) in enumerate(calls)
         ]
-        answered = ModelAnswered(
-            conversation=asked.conversation or asked.id,
-            position=7,
-            message=f"msg {asked.id}",
-            model="claude",
-            stop_reason=reason or ("tool_use" if calls else "end_turn"),
-            content=json.dumps(blocks),
-            usage=Usage(input_tokens=tokens, output_tokens=10),
-        )
-        return self.finish(asked, answered)
+        return self.finish(asked, an_answer(asked, blocks, reason or ("tool_use" if calls else "end_turn"), tokens))
 
     def owing(self, *calls: tuple[str, dict[str, Any]]) -> set[str]:
         """The model says its turn; what it waits for then."""
@@ -422,7 +425,7 @@ def test_a_refused_key_is_an_ask_and_the_same_question_follows_the_answer() -> N
 
     assert question.choices == ("try again", "give up")
     assert performance.only(AskModel) == msgspec.structs.replace(asked, id="s-1.1/3/0")
-    assert performance.loop.parked is None
+    assert performance.loop.question is None
 
 
 def test_a_person_who_gives_up_ends_it() -> None:
@@ -565,7 +568,6 @@ def test_what_has_no_answer_when_the_money_is_used_up_is_said_again_when_there_i
     performance.follow(go_on(performance.loop, PURPOSE, "Go on."))
 
     assert [block["type"] for block in performance.told] == ["tool_result", "text", "text"]
-    assert performance.loop.parked is None
 
 
 def test_a_conversation_that_never_began_begins_when_there_is_money() -> None:
@@ -587,6 +589,46 @@ def test_a_call_that_was_still_running_when_the_work_was_left_is_answered_too() 
     performance.follow(go_on(performance.loop, PURPOSE, "Something else comes first."))
 
     assert [block.get("content") for block in performance.told][:2] == ["it was given up before it ended"] * 2
+
+
+def test_what_was_told_and_not_answered_when_the_work_was_left_is_told_again_and_a_late_answer_is_none() -> None:
+    performance = Performance()
+    performance.answer(("edit", {}))
+    performance.run("edited")
+    late = performance.only(AskModel)
+    performance.open.clear()
+
+    performance.follow(go_on(performance.loop, PURPOSE, "Something else comes first."))
+    told, loop = performance.told, performance.loop
+    performance.open[late.id] = late
+    performance.finish(late, an_answer(late, [], "end_turn"))
+
+    assert told[0] | {"tool_use_id": ""} == {"type": "tool_result", "tool_use_id": "", "content": "edited"}
+    assert performance.loop == loop
+
+
+def test_a_tool_that_ends_after_the_work_was_left_asks_nothing() -> None:
+    performance = Performance()
+    performance.answer(("edit", {}))
+    late = performance.only(RunTool)
+    performance.follow(go_on(performance.loop, PURPOSE, "Something else comes first."))
+    loop = performance.loop
+
+    performance.finish(late, ToolRan(output="edited"))
+
+    assert performance.loop == loop
+    assert performance.only(AskModel)
+
+
+def test_a_raise_that_comes_after_the_work_was_left_asks_nothing() -> None:
+    performance = Performance()
+    performance.fail(performance.only(AskModel), Broken(error="DayBudgetError", reason="100 $ are spent"))
+    performance.finish(performance.only(AskPerson), PersonAnswered(answer="raise"))
+    performance.follow(go_on(performance.loop, PURPOSE, "Something else comes first."))
+
+    performance.finish(performance.only(RaiseBudget), BudgetRaised())
+
+    assert performance.only(AskModel)
 
 
 # Whatever comes.

@@ -7,7 +7,7 @@ import pytest
 
 from actors.claude.providers import Provider, profile_of, provider_of
 from actors.redaction import redact
-from actors.thinking.errors import MissingKeyError
+from actors.thinking.errors import KeyRefusedError, MissingKeyError
 from actors.thinking.request import Profile
 from bus.settings import Loaded, load
 
@@ -37,6 +37,15 @@ def test_the_nearest_key_counts_and_is_never_printed(
     provider = provider_of("coder", settings(tmp_path, text, environ), environ)
 
     assert provider == Provider(url="https://api.anthropic.com", key=key)
+    assert key not in redact(f"sent {key}")
+
+
+@pytest.mark.parametrize("key", ["one\ntwo", "one two", "umläut", "nul-in-it\0"])
+def test_what_no_header_can_have_is_no_key(tmp_path: Path, key: str) -> None:
+    environ = {"CALLBOARD_ANTHROPIC_API_KEY": key}
+
+    with pytest.raises(KeyRefusedError, match="characters that no key has"):
+        provider_of("coder", settings(tmp_path, "", environ), environ)
     assert key not in redact(f"sent {key}")
 
 

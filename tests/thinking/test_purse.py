@@ -52,8 +52,11 @@ def purse_of(world: Watched, **ceilings: Amount) -> Purse:
     return Purse(world, "coder", Ceilings(**ceilings), load_prices())
 
 
-def wanted(story: int) -> Wanted:
+def wanted(story: int, counts: list[int] | None = None) -> Wanted:
+    counts = [] if counts is None else counts
+
     async def count() -> int:
+        counts.append(story)
         return 1000
 
     purpose = Purpose(role="coder", state="CODING", story=f"s-{story}", spec="todo")
@@ -81,14 +84,38 @@ async def test_a_call_waits_for_what_others_hold_and_have_not_spent(world: Watch
     assert (await fifth).seconds > 800
 
 
+async def test_a_call_is_not_made_tiny_because_of_what_others_hold(world: Watched) -> None:
+    purse = purse_of(world, spec=amount_of(minutes=16))
+    async with AsyncExitStack() as others:
+        await others.enter_async_context(purse.paying(wanted(1)))
+        second = asyncio.ensure_future(_paid(purse, wanted(2)))
+        while world.slept < 60:
+            await asyncio.sleep(0)
+        assert not second.done()
+
+    bill = await second
+    assert bill.seconds > 800
+    assert 60 <= bill.waited_seconds < 200
+
+
+async def test_the_ceiling_that_is_in_the_way_is_the_one_that_is_named(world: Watched) -> None:
+    """By its size in bytes the prompt would be over that of the story as well."""
+    purse = purse_of(world, story=Amount(tokens=5500), day=Amount(tokens=1200))
+
+    with pytest.raises(DayBudgetError):
+        await _paid(purse, wanted(1))
+
+
 async def test_it_waits_no_longer_than_a_call_may_take_and_then_says_why(world: Watched) -> None:
     purse = purse_of(world, spec=amount_of(minutes=15))
 
     async with purse.paying(wanted(1)):
+        counts: list[int] = []
         with pytest.raises(SpecBudgetError, match=r"0\.0 minutes spent, 15\.0 minutes held") as refused:
-            await _paid(purse, wanted(2))
+            await _paid(purse, wanted(2, counts))
 
     assert 900 <= world.slept < 1000
+    assert len(counts) == 1
     assert msgspec.json.decode(refused.value.evidence, type=Refused) == Refused(
         scope="spec", name="todo", raised=Amount()
     )
@@ -121,7 +148,7 @@ async def test_a_call_that_was_given_up_counts_with_all_that_was_held(world: Wat
 async def test_several_who_were_stopped_by_the_same_ceiling_raise_it_once(world: Watched) -> None:
     ceilings = Ceilings(spec=amount_of(dollars=50))
     purse = Purse(world, "coder", ceilings, load_prices())
-    asked = [RaiseBudget(id=f"s-{n}.1/3/0", scope="spec", name="todo") for n in range(4)]
+    asked = [RaiseBudget(id=f"s-{n}.1/3/0", scope="spec", name="todo", raised=Amount()) for n in range(4)]
 
     await asyncio.gather(*map(purse.raise_ceiling, asked))
     once = (await world.bus.ledger.read()).ceiling("spec", "todo", ceilings)
@@ -136,10 +163,19 @@ async def test_several_who_were_stopped_by_the_same_ceiling_raise_it_once(world:
 async def test_who_has_heard_of_less_than_a_person_has_added_by_now_adds_nothing(world: Watched) -> None:
     ceilings = Ceilings(spec=amount_of(dollars=50))
     purse = Purse(world, "coder", ceilings, load_prices())
-    await purse.raise_ceiling(RaiseBudget(id="s-1.1/3/0", scope="spec", name="todo"))
+    await purse.raise_ceiling(RaiseBudget(id="s-1.1/3/0", scope="spec", name="todo", raised=Amount()))
     await purse.raise_ceiling(RaiseBudget(id="s-1.1/5/0", scope="spec", name="todo", raised=amount_of(dollars=50)))
 
-    await purse.raise_ceiling(RaiseBudget(id="s-2.1/3/0", scope="spec", name="todo"))
+    await purse.raise_ceiling(RaiseBudget(id="s-2.1/3/0", scope="spec", name="todo", raised=Amount()))
+
+    assert (await world.bus.ledger.read()).ceiling("spec", "todo", ceilings) == amount_of(dollars=150)
+
+
+async def test_where_nobody_knows_any_more_what_was_raised_each_word_raises_once(world: Watched) -> None:
+    ceilings = Ceilings(spec=amount_of(dollars=50))
+    purse = Purse(world, "coder", ceilings, load_prices())
+    for n in (1, 2, 2):
+        await purse.raise_ceiling(RaiseBudget(id=f"s-{n}.1/3/0", scope="spec", name="todo"))
 
     assert (await world.bus.ledger.read()).ceiling("spec", "todo", ceilings) == amount_of(dollars=150)
 

@@ -93,3 +93,13 @@ def test_while_it_is_slow_no_two_calls_have_the_same_place(
             places.append(place)
 
     assert places == sorted(set(places))
+
+
+def test_a_clock_that_is_wrong_stops_nobody_and_slows_nobody_down() -> None:
+    """Another machine's is five hours ahead."""
+    ahead = after(5 * 3600)
+    throttle, _ = take_place(slow_down(Throttle(), ahead, 60.0), ahead, is_first=True)
+
+    assert take_place(throttle, NOW, is_first=False)[1] == NOW
+    assert spacing_at(throttle, NOW) == 0.0
+    assert take_place(slow_down(throttle, NOW, 7.0), NOW, is_first=False)[1] == after(7)

@@ -104,22 +104,25 @@ def test_a_person_is_asked_where_a_person_can_help(error: str, choices: tuple[st
         assert question.context.startswith("status 401\n")
 
 
-REFUSED = Refused(scope="day", name="2026-11-19", raised=Amount(microdollars=5))
+MORE = Amount(microdollars=5)
 
 
 @pytest.mark.parametrize(
-    ("error", "evidence", "refused"),
+    ("error", "evidence", "known"),
     [
-        ("DayBudgetError", encode(REFUSED).decode(), REFUSED),
-        ("DayBudgetError", "[secret]", Refused(scope="day", name="", raised=Amount())),
-        ("SpecBudgetError", "", Refused(scope="spec", name="todo", raised=Amount())),
+        ("DayBudgetError", Refused(scope="day", name="2026-11-19", raised=MORE), ("day", "2026-11-19", MORE)),
+        ("SpecBudgetError", Refused(scope="spec", name="[secret]-migration", raised=MORE), ("spec", "todo", MORE)),
+        ("DayBudgetError", None, ("day", "", None)),
+        ("SpecBudgetError", None, ("spec", "todo", None)),
     ],
 )
-def test_the_ceiling_that_was_in_the_way_is_known_to_the_question(error: str, evidence: str, refused: Refused) -> None:
-    question = question_about(error, "", evidence, CODER)
+def test_the_ceiling_that_was_in_the_way_is_known_to_the_question(
+    error: str, evidence: Refused | None, known: tuple[str, str, Amount | None]
+) -> None:
+    question = question_about(error, "", encode(evidence).decode() if evidence else "cut", CODER)
 
     assert question is not None
-    assert (question.scope, question.name, question.raised) == (refused.scope, refused.name, refused.raised)
+    assert (question.scope, question.name, question.raised) == known
 
 
 def test_trouble_says_all_that_a_support_needs() -> None:
