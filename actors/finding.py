@@ -15,7 +15,10 @@ PARTS: Mapping[str, str] = {}
 WEB = "web"
 """The browser's actor follows no machine of the documents: until it is there, any part may stand in its place."""
 
-_HOW_TO_NAME = "name one as MODULE:NAME, with --part or the setting parts.{}"
+_HOW_TO_NAME = {
+    "--part": "name one as MODULE:NAME, with --part",
+    "the part": "name one as MODULE:NAME in the setting parts.{}, or leave it out of [tree]",
+}
 
 
 def find_part(machine: str, place: str = "", named_by: str = "--part") -> Part:
@@ -25,7 +28,7 @@ def find_part(machine: str, place: str = "", named_by: str = "--part") -> Part:
     place = place or PARTS.get(machine, "")
     if not place:
         raise NoPartError(
-            f"this version has no agent for {machine} yet: {_HOW_TO_NAME.format(machine.replace('-', '_'))}"
+            f"this version has no agent for {machine} yet: {_HOW_TO_NAME[named_by].format(machine.replace('-', '_'))}"
         )
     try:
         found = look_up(place, "my_package.parts:CODER")

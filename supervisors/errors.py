@@ -2,6 +2,7 @@
 
 SupervisorError
 ├── StartError            the world's: the machine could not start a process; counts as a failed start
+│   └── UnfitError        the person's: a part cannot be forked; the message says what to do
 ├── AlreadyRunningError   the person's: a project has one supervisor; the message says where it is
 ├── ProbeError            its author's: a probe blocks or exits; its service counts as not healthy
 ├── NoProbeError          the person's: a probe that the settings name is not there; the message says what to do
@@ -21,6 +22,10 @@ class StartError(SupervisorError):
         self.who = who
         self.reason = reason
         super().__init__(f"{who} could not be started: {reason}")
+
+
+class UnfitError(StartError):
+    """No process can be forked from what was imported."""
 
 
 class AlreadyRunningError(SupervisorError):

@@ -14,10 +14,11 @@ from actors.logs import configure_logs
 from bus.bus import Bus
 from bus.opening import open_bus
 from bus.settings import load
+from protocol.errors import BadSubjectError
 from protocol.marks import message_id
 from protocol.messages import Envelope, Story
 from protocol.routing import address
-from protocol.subjects import ALL
+from protocol.subjects import ALL, check_id
 from supervisors.health.probes import Probe
 
 
@@ -45,7 +46,17 @@ async def put_on_queue(story: str) -> None:
         await bus.work.put(letter)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Entry point."""
     configure_logs("warning", actor="demo")
-    asyncio.run(put_on_queue(sys.argv[1]))
-    sys.stdout.write(f"story {sys.argv[1]} is on the queue\n")
+    try:
+        (story,) = sys.argv[1:]
+        check_id(story)
+    except (ValueError, BadSubjectError):
+        sys.exit("usage: python -m tools.demo_company STORY, for example s-1")
+    asyncio.run(put_on_queue(story))
+    sys.stdout.write(f"story {story} is on the queue\n")
+
+
+if __name__ == "__main__":
+    main()

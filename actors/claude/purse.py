@@ -30,6 +30,7 @@ from bus.ledger import (
     Usage,
     call_id,
 )
+from bus.ledger.ceilings import spelled
 from protocol.codec import encode
 from protocol.marks import message_id, parse_message_id
 from protocol.messages import BudgetWarning, Envelope
@@ -174,11 +175,20 @@ class Purse:
                 continue
             if at_most is None or not in_time:
                 refused = Refused(scope=answer.scope, name=answer.name, raised=_raised(book, answer))
-                raise ERRORS[answer.scope](answer.sentence, encode(refused).decode())
+                raise ERRORS[answer.scope](self._explained(answer), encode(refused).decode())
             if not waited:
                 log.info("budget.waiting", scope=answer.scope, name=answer.name, reason=answer.sentence)
             await self._world.sleep(WAIT_SECONDS * (0.5 + self._world.chance()))
             wanted, clamps, waited = whole, 0, self._world.elapsed() - began
+
+    def _explained(self, refusal: Refusal) -> str:
+        """Why it may not be, and what a person can do about it."""
+        scope, name = refusal.scope, refusal.name
+        any_more = f"`bus budget raise {scope} {name}` adds as much as you say"
+        if scope == "story":
+            return f"{refusal.sentence}; {any_more}"
+        base = dict(self._ceilings.of(scope).measured())[refusal.kind]
+        return f"{refusal.sentence}; `raise` adds {spelled(refusal.kind, base)}, {any_more} (then `try again`)"
 
     def _reserved(self, call: str, wanted: Wanted) -> Reserved:
         purpose, now = wanted.asked.purpose, self._world.now()

@@ -163,7 +163,8 @@ class Host:
             id=f"{self.role}.{session}.unreadable.{error.sequence}.{attempt}",
             question=f"{error}. Try again?",
             context=(
-                "Most often it was written by a newer version than this one: update, then answer. "
+                "Most often it was written by a newer version than this one, or the model of a part has changed: "
+                "put that right, then answer. "
                 "Mail that comes for it meanwhile is kept: among the dead letters where others share its inbox."
             ),
             choices=("try again",),

@@ -121,7 +121,13 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _AGAIN = {"try again": "again", "give up": "stop"}
-BUDGET_CHOICES = {"raise": "raise", "continue once": "once", "pivot": "exhausted", "abandon": "stop"}
+BUDGET_CHOICES = {
+    "raise": "raise",
+    "continue once": "once",
+    "try again": "again",
+    "pivot": "exhausted",
+    "abandon": "stop",
+}
 
 _OF_BUDGETS = {SpecBudgetError.__name__: "spec", DayBudgetError.__name__: "day"}
 _TEXTS: Mapping[str, tuple[str, str]] = {

@@ -158,7 +158,7 @@ def _record(context: typer.Context, where: str, name: str, amount: Amount, *, on
             if more and most:
                 show(one_line(f"{scope} {name} may cost {spelled(kind, most)}"))
             elif more:
-                say(f"a {scope} has no ceiling in {kind}, so that changes nothing")
+                say(f"a {scope} has no ceiling in {kind} by these settings: that counts only where they set one")
     if not was_known:
         say(f"the ledger has not heard of a {scope} {one_line(name)} yet")
     return Exit.OK

@@ -8,7 +8,7 @@ import typer
 
 from bus.cli.failures import CommandError
 from bus.cli.flags import Json, loaded_settings
-from bus.cli.output import say, show, show_bytes, show_json
+from bus.cli.output import one_line, say, show, show_bytes, show_json
 from bus.cli.running import run, while_somebody_reads
 from bus.cli.usage import number_from
 from bus.exits import Exit
@@ -45,6 +45,8 @@ def logs(
     for line in found.last(lines):
         _show(line, json=json)
     if follow:
+        if name and name not in known:
+            say(one_line(f"there is no log of {name!r} yet; there are {', '.join(known) or 'none'}"))
         run(lambda: _follow(found, json=json), endless=True)
     elif not known:
         say(f"nobody has said anything yet in {folder}")

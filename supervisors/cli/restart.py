@@ -28,6 +28,8 @@ class Restarted(msgspec.Struct, frozen=True, kw_only=True):
     """Its address, if it is one."""
     pid_before: int
     pid: int
+    reason: str = ""
+    """Why there is none, as far as it is known."""
     work: tuple[Work, ...] = ()
 
 
@@ -53,7 +55,8 @@ def restart(
         show_json(done)
     for each in done:
         if not each.pid:
-            complain(f"{each.name} has no new process after {seconds:g} s; `supervisor why {each.name}` says more")
+            why = each.reason or f"not ready within {seconds:g} s"
+            complain(one_line(f"{each.name} has no new process: {why}; `supervisor why {each.name}` says more"))
         elif not json:
             show(one_line(f"{each.name}: process {each.pid_before or '-'} → {each.pid}{_goes_on(each)}"))
     return Exit.OK if all(each.pid for each in done) else Exit.FAILED
@@ -71,11 +74,12 @@ async def _restart(bus: Bus, who: str, seconds: float) -> list[Restarted]:
     await signal(bus, Restart(reason="a person asked for it"), recipient)
     say(one_line(f"told {recipient} to begin anew"))
 
-    async def all_new() -> Standing | None:
+    async def all_settled() -> Standing | None:
         standing = await read_standing(bus)
-        return standing if standing and all(_new_pid(standing, child) for child in children) else None
+        is_so = standing and all(_new_pid(standing, child) or _why_not(standing, child) for child in children)
+        return standing if is_so else None
 
-    standing = await wait_for(all_new, seconds) or await read_standing(bus)
+    standing = await wait_for(all_settled, seconds) or await read_standing(bus)
     overview = await gather(bus)
     return [
         Restarted(
@@ -83,6 +87,7 @@ async def _restart(bus: Bus, who: str, seconds: float) -> list[Restarted]:
             actor=child.actor,
             pid_before=child.pid,
             pid=_new_pid(standing, child) if standing else 0,
+            reason=_why_not(standing, child) if standing else "the company does not run any more",
             work=_work(overview, child.name),
         )
         for child in children
@@ -117,8 +122,20 @@ def _below(standing: Standing, name: str) -> set[str]:
 
 def _new_pid(standing: Standing, before: ChildStanding) -> int:
     """The number of the process that runs now, once it was started again and is ready."""
-    now = next((child for child in standing.children if child.name == before.name), before)
+    now = _now(standing, before)
     return now.pid if now.phase == "ready" and now.starts > before.starts else 0
+
+
+def _why_not(standing: Standing, before: ChildStanding) -> str:
+    """Why it was started again and will not be any more; empty if it may still come."""
+    now = _now(standing, before)
+    if now.starts == before.starts or now.phase != "over":
+        return ""
+    return f"it has ended ({now.last_way or 'nobody knows how'}) {now.last_reason}".strip()
+
+
+def _now(standing: Standing, before: ChildStanding) -> ChildStanding:
+    return next((child for child in standing.children if child.name == before.name), before)
 
 
 def _work(overview: Overview, name: str) -> tuple[Work, ...]:

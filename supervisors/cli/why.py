@@ -42,5 +42,8 @@ def why(
 
 
 async def _unknown(bus: Bus, name: str) -> Why:
-    names = ", ".join(known_names(await gather(bus))) or "nobody"
-    raise CommandError(Exit.FAILED, f"nothing in project {bus.subjects.project} is called {name!r}; there is {names}")
+    overview = await gather(bus)
+    names = ", ".join(known_names(overview)) or "nobody"
+    hint = "" if overview.running else "; the company does not run: `supervisor up` starts it"
+    there = f"nothing in project {bus.subjects.project} is called {name!r}; there is {names}{hint}"
+    raise CommandError(Exit.FAILED, there)

@@ -261,11 +261,11 @@ class Company:
             self._spawn(self._hand_over(child))
         if not trees.nobody_can_start(tree):
             return tree
-        self._misconfigured = tuple(
-            f"{name}: {self._deaths[name].reason}"
-            for name in (each.name for each in walk(tree.plan))
-            if name in self._deaths and self._deaths[name].way == "configuration"
-        )
+        whose: dict[str, list[str]] = {}
+        for name in (each.name for each in walk(tree.plan)):
+            if name in self._deaths and self._deaths[name].way == "configuration":
+                whose.setdefault(self._deaths[name].reason, []).append(name)
+        self._misconfigured = tuple(f"{', '.join(names)}: {reason}" for reason, names in whose.items())
         return trees.stop(tree)
 
     async def _stop(self, name: str) -> None:

@@ -18,7 +18,7 @@ from bus.server.process import answers, birth, end_process, is_alive, open_proce
 from supervisors.company.evidence import Said, evidence, reason, tail_of
 from supervisors.core.patience import Conduct, Patience, measure, way_of
 from supervisors.core.watch import Way
-from supervisors.errors import StartError
+from supervisors.errors import StartError, UnfitError
 from supervisors.processes.custody import Exit
 from supervisors.processes.exits import Unheard
 from supervisors.processes.orders import Order, Resources
@@ -93,6 +93,8 @@ class ActorLife:
         self._starting = asyncio.ensure_future(self._nursery.start(self._order))
         try:
             running = self._running = await self._starting
+        except UnfitError as error:
+            return Death(way="configuration", reason=error.reason)
         except StartError as error:
             return Death(way="never_ready", reason=str(error))
         except asyncio.CancelledError:

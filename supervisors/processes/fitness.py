@@ -17,9 +17,9 @@ def connections() -> frozenset[tuple[str, str]]:
 def unfit_for_fork(before: frozenset[tuple[str, str]]) -> str:
     """What was begun since those connections were all there were, and would not survive a fork; empty if nothing."""
     if names := _threads():
-        return f"importing it started a thread ({', '.join(names)})"
+        return f"started a thread ({', '.join(names)})"
     if opened := sorted(name for _, name in connections() - before):
-        return f"importing it opened a connection or a loop ({', '.join(opened)})"
+        return f"opened a connection or a loop ({', '.join(opened)})"
     return ""
 
 

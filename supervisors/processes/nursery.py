@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 import structlog
 
-from supervisors.errors import StartError
+from supervisors.errors import StartError, UnfitError
 from supervisors.processes.custody import Custody, Exit
 from supervisors.processes.kin import MARK, become_subreaper, company_of
 from supervisors.processes.orders import PACKET_BYTES_MAX, Ended, Loaded, Order, Refused, Report, Started, Unfit
@@ -314,7 +314,7 @@ class _Zygote:
                 self._loaded.set_result(None)
             case Unfit(reason=reason):
                 self._loaded.set_exception(
-                    StartError("the zygote", f'{reason}, which no fork survives: set supervisor.processes = "exec"')
+                    UnfitError("a process", f'{reason}, which no fork survives: set supervisor.processes = "exec"')
                 )
             case Started(number=number, pid=pid):
                 self._begin(number, pid, descriptors)

@@ -252,9 +252,11 @@ def _load(folder: str, modules: list[str]) -> str:
     for module in modules:
         with suppress(Exception, SystemExit):  # whoever is to play it says what is wrong with it
             importlib.import_module(module)
+        if reason := unfit_for_fork(before):
+            return f"importing {module} {reason}"
     gc.collect()
     gc.freeze()  # what is here now is never looked at again, so the pages stay shared
-    return unfit_for_fork(before)
+    return ""
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ def outlook(
         yield "paused by a person: `supervisor resume` lets it go on"
     if seen is not None:
         yield from _session(overview, seen, errand)
+    elif actor is not None and actor.work:
+        yield f"has {counted(len(actor.work), 'session')}: `supervisor why SESSION` says more of each"
     elif actor is not None and actor.present:
         yield "has no session now: it waits for work"
     if overview.health is not None and not overview.health.healthy and (seen is None or seen.state != SUSPEND):

@@ -170,7 +170,7 @@ async def test_a_raise_by_hand_counts_at_once_and_is_recorded_with_a_name(person
     again = await person.bus("budget", "raise", "story", "s-1", "--dollars", "1", "--json")
 
     assert (raised.code, raised.out) == (0, "story s-1 may cost $7.50\n")
-    assert raised.err == "a story has no ceiling in tokens, so that changes nothing\n"
+    assert raised.err == ("a story has no ceiling in tokens by these settings: that counts only where they set one\n")
     assert again.data["ceiling"]["dollars"] == 8.5
     book = await spent.ledger.read()
     assert book.account("story", "s-1").raised == Amount(microdollars=3_500_000, tokens=7)

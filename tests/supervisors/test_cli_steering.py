@@ -75,7 +75,8 @@ async def test_who_does_not_come_back_in_time_is_said_so(person: Person, project
     done = await person.supervisor("restart", "coder-1", environ=SOON)
 
     assert (done.code, done.out) == (1, "")
-    assert done.err.endswith("supervisor: coder-1 has no new process after 5.2 s; `supervisor why coder-1` says more\n")
+    said = "supervisor: coder-1 has no new process: not ready within 5.2 s; `supervisor why coder-1` says more\n"
+    assert done.err.endswith(said)
 
 
 async def test_an_unknown_name_is_an_error_that_lists_the_names(person: Person, project_bus: Bus) -> None:

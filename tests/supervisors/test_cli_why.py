@@ -52,6 +52,16 @@ async def test_a_suspended_session_is_explained_by_whichever_name(person: Person
     assert lines[6].split() == ["3", "2026-01-02T03:04:05Z", "CODING", "→", "SUSPEND", "entered"]
 
 
+async def test_an_actor_with_several_sessions_does_not_wait_for_work(person: Person, project_bus: Bus) -> None:
+    await open_company(project_bus, a_child("pm", actor="pm.main"))
+    await be_there(project_bus, "pm.main", playing("todo", "SUBMITTING"), playing("t1", "INTERVIEW"))
+
+    done = await person.supervisor("why", "pm")
+
+    assert "has 2 sessions: `supervisor why SESSION` says more of each" in done.out
+    assert "waits for work" not in done.out
+
+
 async def test_of_a_story_the_newest_run_is_explained_with_its_error_and_evidence(
     person: Person, project_bus: Bus
 ) -> None:

@@ -306,13 +306,13 @@ async def test_a_story_in_the_hand_of_whoever_is_scaled_away_goes_on_at_once_wit
         await office.has("coder-1", "s-2", PROMPTLY_SECONDS)
         await office.answer("s-2.1", "yes")
         await office.reaches("s-2.1", "DONE")
-        pids = await office.pids()
+        names = {child.name for child in (await office.standing()).children}
 
     assert (grown.code, shrunk.code) == (0, 0)
     assert grown.out.splitlines()[-1] == "coder: 8"
     assert f"{coder} has ended, and handed over s-2.1" in shrunk.out
     assert (coder != "coder-1", state) == (True, "PLANNING")
-    assert {name for name in pids if name.startswith("coder")} == {"coder-1"}
+    assert {name for name in names if name.startswith("coder")} == {"coder-1"}
     assert owner.outside.announcements == ["merged s-1", "merged s-2"]
 
 
@@ -490,6 +490,30 @@ async def test_a_part_of_which_every_process_dies_before_it_begins_counts_as_fai
     assert done.code == 5, done.err
     assert "the company has stopped itself and waits for you" in done.err
     assert owner.processes() == []
+
+
+async def test_a_part_that_cannot_be_forked_is_said_once_and_with_what_to_do(owner: Owner) -> None:
+    part = "tests.supervisors.unfit_thread"
+    owner.settings(SETTINGS.replace("tests.supervisors.company_parts:PM", f"{part}:PART"))
+
+    done = await owner.supervisor("up")
+
+    what = f"importing {part} started a thread (busybody), which no fork survives: set supervisor.processes"
+    assert done.code == 2
+    assert done.err.splitlines()[-1].startswith(f"supervisor: nobody could be started: pm, architect, coder-1: {what}")
+    assert owner.processes() == []
+
+
+async def test_who_cannot_begin_anew_is_told_with_the_cause_at_once(owner: Owner) -> None:
+    (owner.folder / "broken.py").write_text("def (")
+    owner.settings(SETTINGS.replace("tests.supervisors.company_parts:PM", "broken:PART"))
+    await owner.up()
+    done = await owner.supervisor("restart", "pm")
+    await owner.stop()
+
+    assert done.code == 1
+    assert "pm has no new process: it has ended (configuration)" in done.err
+    assert "SyntaxError" in done.err
 
 
 async def test_where_the_company_gives_up_no_session_is_told_that_a_person_has_closed_it(owner: Owner) -> None:

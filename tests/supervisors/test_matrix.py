@@ -353,7 +353,7 @@ async def test_where_nobody_can_be_started_the_company_ends_and_says_why(make: C
     async with make(*wrong).running() as company:
         outcome = await company.ended
 
-    assert [reason.partition(": ")[0] for reason in outcome.misconfigured] == ["one", "two"]
+    assert [reason.partition(": ")[0] for reason in outcome.misconfigured] == ["one, two"]
 
 
 @pytest.mark.parametrize("word", ["crash", "done"])

@@ -218,7 +218,7 @@ async def test_the_budget_of_a_spec_or_a_day_is_an_ask_and_each_answer_a_way_out
 
     await company.came_to(state)
     assert ask.question.startswith(f"The budget of {'a spec' if scope == 'spec' else 'the day'} is used up")
-    assert ask.choices == ("raise", "continue once", "pivot", "abandon")
+    assert ask.choices == ("raise", "continue once", "try again", "pivot", "abandon")
 
 
 async def test_a_person_who_lets_it_continue_once_is_asked_again(company: Company) -> None:
