@@ -26,6 +26,7 @@ class CarefulClient(Client):
         self._tls_only = tls_only
         self.attempted = ""
         """Host and port of the server that was tried last."""
+        self._connecting = asyncio.Lock()
 
     def abort(self) -> None:
         """Drop the socket with all that waits to be sent: a close waits until the server has read it."""
@@ -44,8 +45,21 @@ class CarefulClient(Client):
 
     async def _connect_to_server(self, s: Srv) -> None:
         self.attempted = f"{s.uri.hostname}:{s.uri.port}"
-        self.abort()  # the original leaves the socket of an attempt that failed to the garbage collector
-        await super()._connect_to_server(s)
+        async with self._connecting:  # of two at once, one would write over the other's socket
+            self._refuse_if_late()
+            self.abort()  # the original leaves the socket of an attempt that failed to the garbage collector
+            await super()._connect_to_server(s)
+            try:
+                self._refuse_if_late()
+            except asyncio.CancelledError:
+                self.abort()
+                raise
+
+    def _refuse_if_late(self) -> None:
+        """End a reconnection whose cancellation got lost, as it can on Python 3.11; another runs now, or none is to."""
+        task = self._reconnection_task
+        if task is not None and (self.is_closed or task is not asyncio.current_task()):
+            raise asyncio.CancelledError
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         if initial_connection and self._tls_only and not info.get("tls_required"):

@@ -34,6 +34,8 @@ K the contract suite.
 21  TLS that was asked for is not insisted on        A test_a_server_without_tls_...
 22  a credentials file without a token is read on    A test_a_file_without_credentials_...
     and on, and the loop stands still
+23  a reconnection whose cancellation got lost goes  C test_an_attempt_that_comes_too_late_...
+    on beside the next, and its socket is nobody's
 """
 
 import ast
@@ -45,10 +47,12 @@ import socket
 import ssl
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import urlparse
 
 import pytest
 import rich
 import rich.console
+from nats.aio.client import Client, Srv
 from structlog.testing import capture_logs
 
 from bus.broker import MESSAGE_ID
@@ -60,6 +64,7 @@ from bus.errors import (
 )
 from bus.jetstream import connection as connection_module
 from bus.jetstream.broker import JetStreamBroker
+from bus.jetstream.client import CarefulClient
 from bus.jetstream.connection import PING_SECONDS, PINGS_OUTSTANDING_MAX, Connection, ConnectOptions
 from bus.retrying import surely
 from bus.settings.errors import SettingsError
@@ -530,3 +535,30 @@ def test_options_show_neither_login_nor_secrets() -> None:
     assert "clerk" not in shown
     assert "h1:4222" in shown
     assert "h2:4222" in shown
+
+
+@pytest.mark.parametrize("why", ["another is under way", "the connection was closed"])
+async def test_an_attempt_that_comes_too_late_leaves_no_socket(why: str) -> None:
+    ended = asyncio.Event()
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(hold, "127.0.0.1", 0) as server:
+        client = CarefulClient(tls_only=False)
+        client.options = {"connect_timeout": 2}
+        url = urlparse(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        late = client._reconnection_task = asyncio.ensure_future(client._connect_to_server(Srv(url)))
+        await asyncio.sleep(0)
+        if why == "another is under way":
+            client._reconnection_task = asyncio.ensure_future(asyncio.sleep(0))
+        else:
+            client._status = Client.CLOSED
+
+        await asyncio.wait([late])
+
+        assert late.cancelled()
+        async with asyncio.timeout(10.0):
+            await ended.wait()

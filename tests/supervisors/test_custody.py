@@ -78,15 +78,16 @@ async def test_what_an_actor_has_left_behind_is_ended_with_all_that_it_has_start
     custody: Custody, tmp_path: Path
 ) -> None:
     before = children()
-    command = "setsid sleep 600 & echo $! > started; mv started pid; sleep 600"
+    command = "setsid sleep 600 & echo $! > pid; sleep 600"
     stranger = subprocess.Popen(["sh", "-c", command], env=MARKED, cwd=tmp_path)  # noqa: ASYNC220
     stranger.returncode = 0
-    await until("it has started something", (tmp_path / "pid").exists)
+    pid = tmp_path / "pid"
+    await until("it has started something", lambda: pid.exists() and pid.read_text().endswith("\n"))
 
     await custody.end_strangers()
 
     assert children() == before
-    assert birth(int((tmp_path / "pid").read_text())) is None
+    assert birth(int(pid.read_text())) is None
 
 
 async def test_who_has_an_owner_or_is_not_an_actors_is_let_live(custody: Custody) -> None:
