@@ -127,6 +127,7 @@ class Asking:
             if bill.waited_seconds:
                 trial.began += bill.waited_seconds  # that was no fault of the provider's
                 await trial.turn()  # it may have asked for less meanwhile
+            self._purse.begin(bill)
             heard = await self._caller.call(provider, request(bill.max_tokens), bill.seconds)
             bill.usage, bill.outcome, bill.miss_reason = heard.usage, heard.stop_reason, heard.miss_reason
             return heard

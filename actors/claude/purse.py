@@ -75,6 +75,7 @@ class Bill:
         self.max_tokens = max_tokens
         self.waited_seconds = waited_seconds
         self.seconds = reserved.hold.milliseconds / 1000
+        self.began: float | None = None
         self.usage = Usage()
         self.estimated = False
         self.outcome = ""
@@ -97,21 +98,24 @@ class Purse:
     async def paying(self, wanted: Wanted) -> AsyncIterator[Bill]:
         """Hold what a call can cost while it is made. StoryBudgetError, SpecBudgetError, DayBudgetError: it may not."""
         bill = await self._hold(wanted)
-        began = self._world.elapsed()
         try:
             yield bill
         except TroubleError as error:
             _estimate(bill, error.trouble, wanted)
-            await self._settle(bill, began)
+            await self._settle(bill)
             raise
         except BaseException:
             # Given up from outside: nobody knows what it came to, and nobody can be waited for now.
-            settling = asyncio.ensure_future(self._settle_as_held(bill, began))
+            settling = asyncio.ensure_future(self._settle(bill) if bill.began is None else self._settle_as_held(bill))
             self._settling.add(settling)
             settling.add_done_callback(self._settling.discard)
             raise
         else:
-            await self._settle(bill, began)
+            await self._settle(bill)
+
+    def begin(self, bill: Bill) -> None:
+        """The call is made now: from here on it takes time, and costs something however it ends."""
+        bill.began = self._world.elapsed()
 
     async def has_paid(self, effect: str) -> bool:
         """Whether a call for an effect was answered, as the ledger has it."""
@@ -225,7 +229,7 @@ class Purse:
 
     # After it.
 
-    async def _settle(self, bill: Bill, began: float) -> None:
+    async def _settle(self, bill: Bill) -> None:
         reserved = bill.reserved
         priced = self._prices.price_of(reserved.model, bill.usage, reserved.day)
         settled = Settled(
@@ -233,7 +237,7 @@ class Purse:
             at=self._world.now(),
             usage=bill.usage,
             microdollars=priced.microdollars,
-            milliseconds=self._milliseconds_since(began),
+            milliseconds=self._milliseconds(bill),
             estimated=bill.estimated,
             priced=priced.priced,
             price_version=priced.version,
@@ -242,14 +246,14 @@ class Purse:
         )
         await self._tell(await self._world.bus.ledger.settle(settled, self._ceilings))
 
-    async def _settle_as_held(self, bill: Bill, began: float) -> None:
+    async def _settle_as_held(self, bill: Bill) -> None:
         hold = bill.reserved.hold
         held = Settled(
             call=bill.reserved.call,
             at=self._world.now(),
             usage=Usage(input_tokens=hold.tokens - bill.max_tokens, output_tokens=bill.max_tokens),
             microdollars=hold.microdollars,
-            milliseconds=self._milliseconds_since(began),
+            milliseconds=self._milliseconds(bill),
             estimated=True,
             priced=bill.reserved.priced,
             price_version=self._prices.version,
@@ -257,8 +261,8 @@ class Purse:
         )
         await self._tell(await self._world.bus.ledger.settle(held, self._ceilings))
 
-    def _milliseconds_since(self, began: float) -> int:
-        return max(0, round((self._world.elapsed() - began) * 1000))
+    def _milliseconds(self, bill: Bill) -> int:
+        return 0 if bill.began is None else max(0, round((self._world.elapsed() - bill.began) * 1000))
 
     async def _tell(self, crossed: Iterable[Crossed]) -> None:
         """Exactly one process is told of each threshold: it tells everybody."""

@@ -131,10 +131,23 @@ async def test_what_is_spent_is_waited_for_by_nobody(world: Watched) -> None:
     assert world.slept == 0
 
 
-async def test_a_call_that_was_given_up_counts_with_all_that_was_held(world: Watched) -> None:
+async def test_only_the_time_of_the_call_itself_counts_however_long_it_waits_with_its_hold(world: Watched) -> None:
+    purse = purse_of(world, spec=amount_of(minutes=16))
+    async with purse.paying(wanted(1)) as bill:
+        world.slept += 600
+        purse.begin(bill)
+        world.slept += 30
+
+    assert (await world.bus.ledger.read()).account("spec", "todo").spent.milliseconds == 30_000
+
+
+@pytest.mark.parametrize(("begins", "tokens"), [(True, 6000), (False, 0)])
+async def test_a_call_that_was_given_up_counts_with_all_that_was_held_if_it_was_made(
+    world: Watched, begins: bool, tokens: int
+) -> None:
     purse = purse_of(world, story=Amount(tokens=20_000))
 
-    call = asyncio.ensure_future(_hang(purse, wanted(1)))
+    call = asyncio.ensure_future(_hang(purse, wanted(1), begins=begins))
     while not (await world.bus.ledger.read()).holds():
         await asyncio.sleep(0)
     call.cancel()
@@ -142,7 +155,7 @@ async def test_a_call_that_was_given_up_counts_with_all_that_was_held(world: Wat
     while (await world.bus.ledger.read()).holds():
         await asyncio.sleep(0)
 
-    assert (await world.bus.ledger.read()).account("story", "s-1").spent.tokens == 6000
+    assert (await world.bus.ledger.read()).account("story", "s-1").spent.tokens == tokens
 
 
 async def test_several_who_were_stopped_by_the_same_ceiling_raise_it_once(world: Watched) -> None:
@@ -208,6 +221,8 @@ async def _paid(purse: Purse, want: Wanted) -> Any:
         return bill
 
 
-async def _hang(purse: Purse, want: Wanted) -> None:
-    async with purse.paying(want):
+async def _hang(purse: Purse, want: Wanted, *, begins: bool) -> None:
+    async with purse.paying(want) as bill:
+        if begins:
+            purse.begin(bill)
         await asyncio.get_running_loop().create_future()
